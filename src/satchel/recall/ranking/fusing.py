@@ -2,7 +2,7 @@
 
 Each signal is divided by its largest value among the nominated memories, so that it is between 0
 and 1 whatever its unit, and their weighted sum orders. How the weights were chosen, and what was
-tried besides, is in docs/decisions/0088.
+tried besides, is in docs/decisions/0088 and 0099.
 
 - **words**: BM25 of the memory's own words. A turn of a conversation is scored together with a
   weighted part of the turns around it, bounded by length: a long answer does not swamp the short
@@ -10,28 +10,31 @@ tried besides, is in docs/decisions/0088.
 - **meaning**: the cosine of the vectors; a turn also counts a part of its neighbours'.
 - **thread**: how much of the question the whole conversation covers.
 - **speaker**: whether the question names who said it.
-- **dated**: whether it names a time, where the question asks for one ("when").
-- **time**: whether it is of the time that the question names ("last May").
+- **dated**: whether it names a time, where the question asks for one ("when"), or the very time
+  that the question names; "yesterday" counts from when it was said.
+- **time**: whether it is, or says that it is, of the time that the question names ("last May").
+- **phrase**: whether words that stand together in the question do so in it; of the best alone, and
+  the less, the shorter memories are.
+- **reranked**: how well a reranker finds that it answers, where one is configured; of the best
+  alone.
 - **linked**: a part of the score of another memory that an edge connects it with.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import structs
 
-from satchel.ports.rows import Row
 from satchel.recall.digits import told as rounded
-from satchel.recall.ranking.texts import Sought, Text, known
-from satchel.recall.when import Told, asks_when
-from satchel.stores.matching import Term, Totals, bm25, rarity
+from satchel.stores.matching import Totals, bm25, rarity
 
 WORDS, LINKED = 1.0, 0.5
 """The weight of words; and the part of another memory's whole score that an edge brings."""
+
+RERANKED = 1.0
+"""The weight of a reranker, for the best memories alone: the others have less before it already."""
 
 AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
 """What a turn counts of its neighbours' scores, by their distance in the log."""
@@ -39,13 +42,13 @@ AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
 TOGETHER = {-2: 0.5, -1: 1.0, 1: 0.5}
 """What a turn counts of its neighbours' words, as if they were its own, by their distance."""
 
-_SHORT, BRIEF = 75, 30
+SHORT, BRIEF = 75, 30
 """Words up to which a turn shares its score, and its words; the longer it is, the less."""
 
-_SHORT_BYTES = 500
+SHORT_BYTES = 500
 """Bytes of a memory outside conversations that count as short."""
 
-_LEAST_RARITY = 0.2
+LEAST_RARITY = 0.2
 """What a term counts that most of the nominated memories have."""
 
 QUESTIONS = 0.2
@@ -66,6 +69,8 @@ class Weights(msgspec.Struct, frozen=True, gc=False):
     speaker: float = 0.4
     dated: float = 0.5
     time: float = 1.0
+    phrase: float = 1.0
+    """Where all nominated memories are long; the less, the shorter they are."""
 
 
 USUAL = Weights()
@@ -88,6 +93,12 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     speaker: float = 0.0
     dated: float = 0.0
     time: float = 0.0
+    phrase: float = 0.0
+    """Whether words that stand together in the question do so in it; of the best alone."""
+
+    reranked: float = 0.0
+    """How well a reranker finds that it answers, from 0 for the worst of the best to 1."""
+
     linked: float = 0.0
     """The part of its score that it has from another memory, not weighted again."""
 
@@ -103,7 +114,8 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def score(self) -> float:
         """The weighted sum."""
         own = self.words, self.meaning, self.thread, self.speaker, self.dated, self.time
-        return rounded(weighted(self.weights, *own) + self.linked)
+        best = self.weights.phrase * self.phrase + RERANKED * self.reranked
+        return rounded(weighted(self.weights, *own) + best + self.linked)
 
 
 def weighted(  # noqa: PLR0913 - an argument a signal
@@ -112,17 +124,6 @@ def weighted(  # noqa: PLR0913 - an argument a signal
     """Return the weighted sum of signals: of numbers, or of arrays of them."""
     whole = WORDS * words + by.meaning * meaning + by.thread * thread
     return whole + (by.speaker * speaker + by.dated * dated + by.time * time)
-
-
-class Question(NamedTuple):
-    """What memories are compared with."""
-
-    terms: Sequence[Term]
-    text: str = ""
-    """As it was asked."""
-
-    told: Told | None = None
-    """The time that it names."""
 
 
 class Nominees:
@@ -166,7 +167,7 @@ class Nominees:
         """
         totals = Totals(len(self.places), lengths)
         found = (rarity(having, totals) for having in _having(self.terms, self.masks))
-        return [max(each, _LEAST_RARITY) for each in found]
+        return [max(each, LEAST_RARITY) for each in found]
 
     def covered(self) -> dict[str, float]:
         """Return how much of the question each conversation covers.
@@ -202,126 +203,6 @@ class Fused(NamedTuple):
     """The numbers of all, best first; equal ones in log order."""
 
 
-class Ranking:
-    """The memories that are nominated for one question, put in order by all signals.
-
-    A question has hundreds of memories, and most are put in order twice: first without the turns
-    around the best. What depends on one memory alone is worked out once. The rest is done with
-    numpy where that is loaded, and else without; both give the same, to the last digit.
-
-    Args:
-        question: What is asked.
-        weights: Of the signals. Meaning counts for more, the longer
-            the nominated memories are: a long text has some of any question's words.
-    """
-
-    def __init__(self, question: Question, weights: Weights = USUAL) -> None:
-        self._question = question
-        self._usual = self._weights = weights
-        self._sought = Sought(question.terms)
-        self._asks_when = asks_when(question.text)
-        # Words that may be the name of a speaker.
-        self._names = {term.tokens[0] for term in question.terms if len(term.tokens) == 1}
-        self._rows = dict[int, Row]()
-        self._words = dict[int, float]()
-        self._cosines = dict[int, float]()
-        self._has_turns = False
-        self._nominees = Nominees(len(question.terms))
-        self._numbers = dict[int, int]()
-        self._fused = Fused((), (), (), (), ())
-
-    def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> dict[int, float]:
-        """Add memories, and return the scores of all by position, best first.
-
-        Args:
-            rows: By position.
-            words: The store's scores of their words. They count only where no memory is part of a
-                conversation; turns are scored by their own words and their neighbours'.
-            cosines: Of the vectors.
-        """
-        self._rows |= rows
-        self._words |= words
-        self._cosines |= cosines
-        if not self._has_turns and any(row.run is not None for row in rows.values()):
-            # What memories say is compared from now on: all of them.
-            self._has_turns, self._numbers = True, {}
-            self._nominees = Nominees(self._nominees.terms)
-        self._take({at: row for at, row in self._rows.items() if at not in self._numbers})
-        longer = self._usual.meaning * (1 + self._usual.long * self._nominees.length())
-        self._weights = structs.replace(self._usual, meaning=rounded(longer))
-        self._fused = self._in_order()
-        places, scores = self._nominees.places, self._fused.scores
-        return {places[at]: scores[at] for at in self._fused.best}
-
-    @property
-    def is_of_time(self) -> bool:
-        """Whether any of it is of the time that the question names."""
-        return any(self._nominees.time)
-
-    def signals(self, place: int) -> Signals:
-        """Return the signals of one of the memories."""
-        at = self._numbers[place]
-        return Signals(
-            words=self._fused.words[at],
-            meaning=self._fused.meaning[at],
-            thread=self._fused.thread[at],
-            speaker=self._nominees.speaker[at],
-            dated=self._nominees.dated[at],
-            time=self._nominees.time[at],
-            cosine=self._cosines.get(place),
-            weights=self._weights,
-        )
-
-    def _take(self, rows: Mapping[int, Row]) -> None:
-        """Put memories to the columns."""
-        one, given, told = self._nominees, list(rows.values()), self._question.told
-        self._numbers |= zip(rows, range(len(one.places), len(one.places) + len(rows)), strict=True)
-        runs = [row.run for row in given]
-        sizes = [_SHORT_BYTES / max(len(row.body or b""), 1) for row in given]
-        lengths = [0] * len(rows)
-        if self._has_turns:
-            texts = list(map(known, given))
-            lengths = [text.length for text in texts]
-            asking = [text.asks and run is not None for text, run in zip(texts, runs, strict=True)]
-            one.asking += [at for at, asks in enumerate(asking, len(one.places)) if asks]
-            one.has += (has := [text.times(self._sought) for text in texts])
-            one.masks += [sum([1 << at for at in each]) if each else 0 for each in has]
-            one.speaker += [self._speaks(text) for text in texts]
-            one.dated += [float(self._asks_when and text.dated) for text in texts]
-        else:
-            others = (b'"actor"' in (row.body or b"") for row in given)
-            pairs = zip(others, given, strict=True)
-            one.has += [{}] * len(rows)
-            one.masks += lengths
-            one.speaker += [self._speaks(known(row)) if acts else 0.0 for acts, row in pairs]
-            one.dated += [0.0] * len(rows)
-        one.places += rows
-        one.runs += runs
-        one.lengths += lengths
-        one.shares += [
-            min(1.0, long if run is None else _SHORT / max(length, 1))
-            for long, run, length in zip(sizes, runs, lengths, strict=True)
-        ]
-        one.time += [float(told is not None and told.includes(row.moment)) for row in given]
-
-    def _speaks(self, text: Text) -> float:
-        """Tell whether the question names who says it, by the first word of the name at least."""
-        return float(bool(text.who) and text.who[0] in self._names)
-
-    def _in_order(self) -> Fused:
-        one = self._nominees
-        meant = [self._cosines.get(place, 0.0) for place in one.places]
-        if not self._has_turns:
-            words = _even([self._words.get(place, 0.0) for place in one.places])
-            return ordered(one, self._weights, words, _even(meant), [0.0] * len(words))
-        np = sys.modules.get("numpy")
-        if np is not None:
-            from satchel.recall.ranking.matrix import fused_matrix
-
-            return fused_matrix(np, one, self._weights, meant)
-        return fused_plain(one, self._weights, meant)
-
-
 def fused_plain(one: Nominees, weights: Weights, meant: Sequence[float]) -> Fused:
     """Return memories in order, some of which are turns of conversations, without numpy.
 
@@ -335,14 +216,14 @@ def fused_plain(one: Nominees, weights: Weights, meant: Sequence[float]) -> Fuse
     words = _around(_by_words(one, near), parts)
     for at in one.asking:
         words[at] *= 1 - QUESTIONS * min(1.0, BRIEF / max(one.lengths[at], 1))
-    words, covered = _even(words), one.covered()
+    words, covered = even(words), one.covered()
     # A memory outside conversations covers as much as its own words do.
     thread = (
         [own if run is None else covered[run] for run, own in zip(one.runs, words, strict=True)]
         if covered
         else [0.0] * len(words)
     )
-    return ordered(one, weights, words, _even(_around(meant, parts)), thread)
+    return ordered(one, weights, words, even(_around(meant, parts)), thread)
 
 
 def ordered(
@@ -410,7 +291,8 @@ def _around(scores: Sequence[float], parts: Iterable[tuple[int, float, int]]) ->
     return found
 
 
-def _even(scores: Sequence[float]) -> list[float]:
+def even(scores: Sequence[float]) -> list[float]:
+    """Return scores as parts of the largest."""
     most = max(scores, default=0.0)
     return [rounded(score / most) if most > 0 else 0.0 for score in scores]
 

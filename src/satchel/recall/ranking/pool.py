@@ -11,15 +11,9 @@ from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
-from satchel.recall.ranking.fusing import (
-    AROUND,
-    LINKED,
-    Question,
-    Ranking,
-    Scores,
-    Signals,
-)
+from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals
 from satchel.recall.ranking.meaning import Meaning
+from satchel.recall.ranking.order import Question, Ranking
 
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
@@ -90,6 +84,7 @@ class Pool:
             rows |= beside
             cosines = self._meaning.cosines(list(beside.values()))
             self.scores = self._ranking.add(beside, {}, cosines)
+        self.scores = self._ranking.with_phrases(self.scores)
         self.is_of_time = self._ranking.is_of_time
         self._hop(rows)
 
