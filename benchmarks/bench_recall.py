@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 
 from benchmarks import data
-from benchmarks.measure import ROOT, ROUNDS, Table, report
+from benchmarks.measure import ROOT, ROUNDS, Table, report, run
 from satchel.actions.config import load_settings
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.inferring.keeping_up import keep_up
@@ -40,6 +40,15 @@ GROUP, QUERIES = 5000, 200
 WARM_BOUND_MS, COLD_BOUND = 20.0, 0.4
 MOST_BOUND_MS = 120.0
 STATUSES = 3000
+MOST_VERIFIED = 1.1
+"""Times what the same program takes without the time in which columns are verified."""
+
+ASKED = {
+    "without a filter": (),
+    "of a user": ("--user", "ada"),
+    "of a component": ("--component", "semantic"),
+    "since a date": ("--since", "2024-01-01"),
+}
 TALKS = [(COLD, 20, 8.0), (MANY, 20, 15.0), (200, 400, 15.0)]
 """Turns, words of each, and the bound on the median in milliseconds."""
 
@@ -55,6 +64,7 @@ def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> 
     assert len(_warm(talk, [*_natural(8)], asking(load_settings()))) == 8
     _fill_home(FEW, statuses=9)
     assert _cold(own_home) < 60
+    assert min(_verified(ASKED["of a user"], own_home)) > 0
 
 
 @pytest.mark.prove
@@ -157,6 +167,26 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
     assert meant < COLD_BOUND
 
 
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
+    """The whole program: what it takes, to what it would if it believed the columns."""
+    _fill_home(MANY // 2, MANY // 2)
+    with opened_bank(load_settings(), writes=True) as bank:
+        embed_bank(bank)
+    rows = [(name, *_verified(words, own_home)) for name, words in ASKED.items()]
+    report(
+        "recall-filters",
+        Table(
+            f"`satchel recall` as a program, {MANY:,} entries with vectors, columns verified",
+            ["", "s of processor time", "ratio to what is left without that"],
+            rows,
+            f"Bound: a ratio of {MOST_VERIFIED}.",
+        ),
+    )
+    assert max(ratio for _, _, ratio in rows) < MOST_VERIFIED
+
+
 @pytest.mark.bench_full
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("made", ["Mem0 records", "entries with words of a language"])
@@ -240,6 +270,34 @@ def _cold(home: Path) -> float:
     return best
 
 
+_PROGRAM = """
+import sys, time
+from satchel.ledger.columns import VerifiedColumns
+from satchel.surfaces.cli.main import run
+verify, spent = VerifiedColumns.require, []
+def timed(*given):
+    start = time.process_time()
+    verify(*given)
+    spent.append(time.process_time() - start)
+VerifiedColumns.require = timed
+status = run(["recall", "harbour report 1234", *{words!r}])
+assert not status and spent
+print()
+print(time.process_time(), sum(spent))
+"""
+
+
+def _verified(words: tuple[str, ...], home: Path) -> tuple[float, float]:
+    """Return the processor time of a program, and its ratio to what is left without verifying."""
+    command, found = [sys.executable, "-c", _PROGRAM.format(words=words)], []
+    run(command, home)  # remembers what it verified
+    for _ in range(3 * ROUNDS):
+        whole, verifying = map(float, run(command, home).output.split()[-2:])
+        found.append((whole, whole / (whole - verifying)))
+    times, ratios = zip(*found, strict=True)
+    return min(times), median(ratios)
+
+
 def _filled(store: SqliteStore, drafts: Iterator[Entry]) -> Ledger:
     return _append(Ledger.create(store, owner=data.KEY, writer=data.KEY), drafts)
 
@@ -251,7 +309,7 @@ def _append(ledger: Ledger, drafts: Iterator[Entry]) -> Ledger:
     return ledger
 
 
-def _fill_home(count: int, statuses: int = 0) -> None:
+def _fill_home(count: int, of_users: int = 0, statuses: int = 0) -> None:
     settings = load_settings()
     key, _ = signing_key(settings)
     with opened_store(settings) as store:
@@ -259,6 +317,7 @@ def _fill_home(count: int, statuses: int = 0) -> None:
             store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
         )
         _append(ledger, data.entries(count))
+        _append(ledger, _mem0(of_users))
     if statuses:
         _delete(statuses)
 

@@ -12,8 +12,10 @@ import msgspec
 import pytest
 from bank_kit import filled, keep, owner, texts
 from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
+from vanished_kit import delete_store
 
 import satchel
+from satchel.actions.banks import create_bank
 from satchel.actions.config import load_settings
 from satchel.actions.erasing.redacting import RedactOptions, redact
 from satchel.actions.filing.opened import files_of_bank, namespace_of
@@ -27,7 +29,7 @@ from satchel.actions.memories.showing import history, raw, show
 from satchel.actions.moving.disclosing import disclose
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
-from satchel.actions.opened import OpenBank
+from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.permitted.needs import NEEDS
 from satchel.actions.recalling import recall_memories
 from satchel.actions.waking.rehydrating import Wanted as Wanting
@@ -36,6 +38,7 @@ from satchel.errors import (
     PermissionRefusedError,
     ReadOnlyStoreError,
     RefusedError,
+    RolledBackError,
     TokenError,
     TokenRevokedError,
     TokenTimeError,
@@ -607,3 +610,19 @@ def test_the_store_itself_is_closed_to_a_holder() -> None:
     settings = msgspec.structs.replace(load_settings(), token="{}")  # noqa: S106 - none at all
     with pytest.raises((PermissionRefusedError, ReadOnlyStoreError)), opened_store(settings):
         pass
+
+
+def test_attack_who_presents_a_token_learns_no_names_from_a_store_that_vanished() -> None:
+    """Neither of the banks that this machine saw in it, nor where it was."""
+    settings = load_settings()
+    create_bank(settings, "another secret", owner())
+    with filled() as bank:
+        identity = bank.id
+    delete_store(settings.store)
+    presented = msgspec.structs.replace(settings, token="{}")  # noqa: S106 - none at all
+    for settings_of, is_owner in ((settings, True), (presented, False)):
+        with pytest.raises(RolledBackError) as refused, opened_bank(settings_of, identity):
+            pass
+        said = f"{refused.value} {refused.value.message} {refused.value.hint} {refused.value.file}"
+        for name in ("another secret", identity, settings.store):
+            assert (name in said) is is_owner, said

@@ -19,6 +19,7 @@ from satchel.ports.store import Commit, Store, StoredHead, StoreTraits
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
+ALL = Filter(retired=True, held=True)
 DURABLE = StoreTraits(durable=True, concurrent_writers=True)
 
 
@@ -1046,3 +1047,65 @@ class RestlessStamp(View):
     def stamp(self) -> int:
         self.store.kept["stamp"] = self.store.kept.get("stamp", 0) + 1
         return int(self.store.kept["stamp"])
+
+
+class ForgetsMarks(View):
+    """Calls no row retired, pending or held."""
+
+    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
+        blocks = self.inner.column_blocks(bank, names, first=first)
+        return [block._replace(marked=[]) for block in blocks]
+
+
+class StartsAtTheFirstBlock(View):
+    """Gives all blocks, whichever is asked for."""
+
+    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
+        return list(self.inner.column_blocks(bank, names, first=0))
+
+
+class JoinsValues(View):
+    """Puts the values of a column together so that others look the same."""
+
+    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
+        rows, found = list(self.inner.scan(bank, ALL)), []
+        for block in self.inner.column_blocks(bank, names, first=first):
+            kept = [",".join(getattr(row, name) or "" for row in rows).encode() for name in names]
+            found.append(block._replace(values=tuple(kept)))
+        return found
+
+
+class SameForAllColumns(View):
+    """Gives the same bytes for whatever a column has."""
+
+    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
+        blocks = self.inner.column_blocks(bank, names, first=first)
+        return [block._replace(values=(b"",) * len(names)) for block in blocks]
+
+
+class LinksOfAll(View):
+    """Lists the links of every bank."""
+
+    def every_link(self, bank: str) -> list[Linked]:
+        return [link for one in self.inner.banks() for link in self.inner.every_link(one)]
+
+
+class LinksOnce(View):
+    """Lists one link of each record."""
+
+    def every_link(self, bank: str) -> list[Linked]:
+        return list({link.place: link for link in self.inner.every_link(bank)}.values())
+
+
+class NeverMisindexed(View):
+    """Finds every index right."""
+
+    def misindexed(self, bank: str, rows: Any) -> list[int]:
+        return []
+
+
+class WordsOfAllRows(View):
+    """Says that every row is found by words."""
+
+    def word_positions(self, bank: str) -> list[int]:
+        return [row.seq for row in self.inner.scan(bank, ALL)]

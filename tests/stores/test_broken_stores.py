@@ -169,6 +169,21 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.CountsFromTheEnd),
         _memory(broken.MissesIds),
     ],
+    "test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked": [
+        _memory(broken.ForgetsMarks),
+        _memory(broken.StartsAtTheFirstBlock),
+    ],
+    "test_other_values_of_a_column_are_other_bytes": [
+        _memory(broken.JoinsValues),
+        _memory(broken.SameForAllColumns),
+    ],
+    "test_every_column_can_be_asked_for": [_memory(broken.SameForAllColumns)],
+    "test_all_links_of_a_bank_are_listed": [
+        _memory(broken.LinksOfAll),
+        _memory(broken.LinksOnce),
+    ],
+    "test_rows_that_an_index_of_words_has_otherwise_are_told": [_memory(broken.NeverMisindexed)],
+    "test_the_positions_that_are_found_by_words_are_told": [_memory(broken.WordsOfAllRows)],
     "test_ids_are_found_by_their_first_digits": [
         _memory(broken.AnyDigits),
         _memory(broken.DigitsOfPairs),

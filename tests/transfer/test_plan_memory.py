@@ -9,13 +9,15 @@ from satchel.disk.databases import keyed
 from satchel.disk.spool import Strands
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
+from satchel.memory.records import Edge, Model
 from satchel.ports.rows import Row, unplaced_row
-from satchel.seal.sealing import random_nonce
+from satchel.seal.sealing import random_nonce, seal
 from satchel.seal.sealing_batches import seal_many
-from satchel.transfer.incoming.known import WIDTH
+from satchel.transfer.incoming.known import WIDTH, key_of, key_of_row
 from satchel.transfer.incoming.plan import Plan
 from satchel.transfer.incoming.planned import Rules
 
+_ORIGIN = Origin(provider="mem0", id="1")
 _FEW, _MANY, _TOGETHER = 2_000, 8_000, 500
 
 
@@ -65,3 +67,22 @@ def test_the_plan_in_memory_takes_a_bounded_number_of_bytes_a_record() -> None:
     _held(_FEW)
     each = (_held(_MANY) - _held(_FEW)) / (_MANY - _FEW)
     assert each * keyed.MOST_IN_MEMORY < 40 * 10**6
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Semantic(text="tea", origin=_ORIGIN),
+        Semantic(text="tea", parent_ids=("blake3:" + "0" * 64,), origin=_ORIGIN),
+        Semantic(text="tea", parent_ids=("blake3:" + "0" * 64,)),
+        Semantic(text='"parent_ids":[', metadata={"parent_ids": ["x"], "type": "edge"}),
+        Semantic(text="tea", metadata={"type": "session_event"}, origin=_ORIGIN),
+        Edge(source="blake3:" + "0" * 64, target="blake3:" + "1" * 64, kind="k", origin=_ORIGIN),
+    ],
+    ids=["plain", "parent", "parent without origin", "names in data", "types in data", "edge"],
+)
+def test_a_record_is_recognised_alike_by_its_row_and_by_its_bytes(model: Model) -> None:
+    """What tells from the columns that nothing leads elsewhere gives the same fingerprint."""
+    record = seal(model)
+    row = unplaced_row(record.model, record.id, record.body)
+    assert key_of_row(row) == key_of(record.id, record.body)

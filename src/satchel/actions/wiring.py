@@ -447,18 +447,23 @@ def require_not_lost(settings: Settings, reader: Reader | None) -> None:
         reader: A view of the store; None for one that is not there.
 
     Raises:
-        RolledBackError: Naming the store and the banks.
+        RolledBackError: Naming the store and the banks; to who presents a token, neither.
     """
     if reader is not None and (reader.banks(limit=1) or reader.begun()):
         return
     missing = missing_banks(settings, lambda _: False)
-    if missing:
-        how = "is not there" if reader is None else "has no bank"
+    if not missing:
+        return
+    how = "is not there" if reader is None else "has no bank"
+    if settings.token is not None:
         raise RolledBackError(
-            f"the store {how}, and this machine saw {_listed(missing)} in it",
-            file=shown_address(settings.store),
-            hint=_HINT,
+            f"the store {how}, and this machine saw banks in it", hint="Tell the store's owner."
         )
+    raise RolledBackError(
+        f"the store {how}, and this machine saw {_listed(missing)} in it",
+        file=shown_address(settings.store),
+        hint=_HINT,
+    )
 
 
 def require_not_missing(settings: Settings, reader: Reader, name: str | None, but: str) -> None:

@@ -36,13 +36,14 @@ from satchel.continuity.shown import (
     SessionShown,
     StateShown,
 )
-from satchel.errors import UnknownSessionError, UsageError
+from satchel.errors import UnknownSessionError, UsageError, ValueRefusedError
 from satchel.ledger.logged import Likely, Logged
 from satchel.ledger.view import View
 from satchel.memory.messages import attachments_in, words_of
 from satchel.memory.parts import is_id
 from satchel.memory.records import SessionEvent
 from satchel.ports.rows import Filter
+from satchel.seal.encoding.jcs import canonical
 
 _PREFIX = "blake3:"
 _LEAST_DIGITS, _MOST_SHOWN = 6, 5
@@ -140,8 +141,7 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
         )
         found = [one for one in there if one is not None and _is_there(one)]
     if not found:
-        known = list(_gathered(view))
-        found = [start for one, start in known if wanted in (one.called(), key_of(start))]
+        found = list(_called(view, wanted))
     if not found:
         raise UnknownSessionError(
             f"there is no session {wanted[:80]!r} in this bank",
@@ -156,6 +156,28 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
             hint=f"Say which: {ids}",
         )
     return found[0]
+
+
+def _called(view: View, wanted: str) -> Iterator[Logged]:
+    """Yield the records of the conversations with a name or key, in the order of the log."""
+    try:
+        said = (canonical(wanted),)  # as it is in each record that says it
+    except ValueRefusedError:
+        return
+    starts = dict[int, Logged]()
+    for logged in view.scan(Filter(types=EVENTS, marks=said), likely=_likely(said)):
+        event = event_of(logged.model)
+        if event in STARTS:
+            starts[logged.seq] = logged
+        elif event in ("about", "checkpoint"):
+            key = session_of(logged)
+            there = list(view.get([key]).values()) if is_id(key) else []
+            for start in (*there, *pointers(view, key, BEGINNINGS)):
+                if event_of(start.model) in STARTS:
+                    starts[start.seq] = start
+    for _, start in sorted(starts.items()):
+        if wanted in (_about(view, start).called(), key_of(start)):
+            yield start
 
 
 def lineage(view: View, start: Logged) -> list[tuple[Logged, int]]:

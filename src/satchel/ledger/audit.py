@@ -5,18 +5,19 @@ each record with its columns, the tree, the indexes of ids, links and words, and
 ``examining`` looks further for what is wrong, record by record, for a repair.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from satchel.errors import SatchelError, VerificationError
-from satchel.ledger.columns import BLOCK_BITS
 from satchel.ledger.proved import ProvedRows
 from satchel.ports.blobs import verified
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Row
-from satchel.ports.store import Reader
+from satchel.ports.store import BLOCK_BITS, Reader
 from satchel.ports.vectors import Generation
 from satchel.seal.log import leaf_of
 from satchel.seal.proved_tree import grown, leaf_position
+from satchel.seal.records import PREFIX
 from satchel.seal.tree import Frontier
 from satchel.stores._threads import is_searched
 
@@ -44,16 +45,22 @@ def audit(reader: Reader, view: ProvedRows, progress: Progress | None = None) ->
     frontier, links, searched = Frontier(), list[Linked](), set[int]()
     for start in range(0, size, _BLOCK):
         places = range(start, min(start + _BLOCK, size))
-        rows = view.verified_columns(places, kept=True)
-        _require_nodes(reader, bank, frontier, rows)
-        found = {row.id: row.seq for row in reader.get(bank, [row.id for row in rows])}
-        _require_none((row.seq for row in rows if found.get(row.id) != row.seq), "by its id")
-        _require_none(reader.misindexed(bank, rows), "by its words")
+        stored = sorted(reader.at(bank, places), key=attrgetter("seq"))
+        if not _are_logged(reader, bank, frontier, stored, places):
+            view.verified_columns(places)  # says which record is another one, if one is
+            raise VerificationError(
+                f"nodes of the tree over the records {start} to {places[-1]} are wrong", hint=_HINT
+            )
+        rows = view.require_rows(stored)
+        for place in reader.misindexed(bank, rows):
+            raise VerificationError(f"record {place} is not found by its id or words", hint=_HINT)
         searched.update(row.seq for row in rows if row.text and is_searched(row))
         _require_vectors(reader, bank, generations, [row.id for row in rows])
         links += {Linked(row.seq, link) for row in rows for link in row.links}
         if progress is not None:
             progress(places.stop, size)
+    if PREFIX + frontier.root.hex() != view.head.root:
+        raise VerificationError("the records are not those that were signed", hint=_HINT)
     if sorted(reader.every_link(bank)) != sorted(links):
         raise VerificationError("the index of links is not what the records make", hint=_HINT)
     if set(reader.word_positions(bank)) != searched:
@@ -63,20 +70,18 @@ def audit(reader: Reader, view: ProvedRows, progress: Progress | None = None) ->
     _require_blobs(reader, bank)
 
 
-def _require_nodes(reader: Reader, bank: str, frontier: Frontier, rows: list[Row]) -> None:
-    first = leaf_position(rows[0].seq)
+def _are_logged(
+    reader: Reader, bank: str, frontier: Frontier, rows: Sequence[Row], places: range
+) -> bool:
+    """Tell whether rows are at all of some positions, and the stored nodes over them are right."""
+    if [row.seq for row in rows] != list(places):
+        return False
+    first = leaf_position(places.start)
     nodes = grown(frontier, [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows])
     stored = reader.nodes(bank, range(first, first + len(nodes)))
-    if any(stored.get(place) != node for place, node in enumerate(nodes, first)):
-        raise VerificationError(
-            f"nodes of the tree over the records {rows[0].seq} to {rows[-1].seq} are wrong",
-            hint=_HINT,
-        )
-
-
-def _require_none(places: Iterable[int], how: str) -> None:
-    for place in places:
-        raise VerificationError(f"record {place} is not found {how}", hint=_HINT)
+    return len(stored) == len(nodes) and all(
+        stored.get(place) == node for place, node in enumerate(nodes, first)
+    )
 
 
 def _require_vectors(

@@ -4,13 +4,13 @@ A store looks records up by columns and by its index of links, and whoever can w
 change them. What a read returns is verified record by record; that nothing is missing from it is
 verified here:
 
-- ``require_standing``: each row that its columns call retired, pending or held is so by the log.
-  That costs one pass over three columns, whenever a store is opened or somebody else wrote to it.
-- ``VerifiedColumns``: the columns that a filter asks for are what the records' bytes say, in every
+- Standing: each row that its columns call retired, pending or held is so by the log. That costs
+  one pass over three columns, once for a store that is opened or to which somebody else wrote.
+- Filters: the columns that a filter asks for are what the records' bytes say, in every
   row. To derive them again is to read everything. So this machine remembers, beside its
   witness and outside the store, a digest of each block of 256 rows whose columns it verified, and
-  compares that: one pass over the columns that are asked for. A block whose digest is another one,
-  or unknown, is verified by its records, and remembered.
+  compares that: one pass over the columns that are asked for, the same one as for the standing. A
+  block whose digest is another one, or unknown, is verified by its records, and remembered.
 
 The digests are a cache: without them, or with others, the same is refused, only later.
 """
@@ -20,9 +20,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 from blake3 import blake3
@@ -33,22 +32,24 @@ from satchel.errors import SatchelError, VerificationError
 from satchel.ledger.folding import FOLDED, Fold
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import CONFIG, Filter, Row
-from satchel.ports.store import Reader
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, Reader
 from satchel.seal.log import Head, leaf_of
 from satchel.seal.proved_tree import ProvedTree
 from satchel.type_info import resolved
 
-BLOCK_BITS = 8
 _BLOCK = 1 << BLOCK_BITS
 """Rows whose columns have one digest."""
 
 LINKS = "links"
 """Stands for the index of links among the names of columns."""
 
+_STANDING = "standing"
+"""Stands for the columns that say whether a record is current; they are always due."""
+
 _DIGEST = 16
 _UNKNOWN = bytes(_DIGEST)
 _SEAL = 32
-_FORMAT = "satchel-columns/1"
+_FORMAT = "satchel-columns/2"
 _VERIFIED_WHEN_OPENED = FOLDED | {CONFIG}
 """Types all records of which are verified, and counted, before anything else is read."""
 
@@ -59,14 +60,12 @@ Digests = dict[str, dict[int, bytes]]
 """By column and block."""
 
 
-def require_standing(reader: Reader, head: Head, fold: Fold, tree: ProvedTree) -> None:
+def require_standing(marked: Sequence[Marked], head: Head, fold: Fold, tree: ProvedTree) -> None:
     """Require that no row is called retired, pending or held for which the log gives no reason.
 
     Raises:
         VerificationError: Naming the first that is.
-        StoreError: If the columns hold what they cannot.
     """
-    marked = reader.marked(head.bank)
     if not marked:
         return
     tree.require({row.seq: leaf_of(head.bank, row.seq, row.type, row.id, row.at) for row in marked})
@@ -97,8 +96,12 @@ class Stored(Protocol):
         """The head that everything here is verified by."""
         ...
 
-    def stored_columns(self, names: Sequence[str], first: int) -> Iterable[Sequence[Any]]:
-        """Return columns of rows as they are stored, see ``Reader.columns``."""
+    def column_blocks(self, names: Sequence[str], first: int) -> Iterable[ColumnBlock]:
+        """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
+        ...
+
+    def require_standing(self, marked: Sequence[Marked]) -> None:
+        """Require that the log calls these rows what their columns call them."""
         ...
 
     def stored_links(self) -> Iterable[Linked]:
@@ -126,7 +129,7 @@ class VerifiedColumns:
         self._known: tuple[int, Digests] | None = None
 
     def require(self, view: Stored, names: frozenset[str], stamp: int) -> None:
-        """Require that columns of all rows are what the records say.
+        """Require that columns of all rows are what the records say, and their standing the log's.
 
         Args:
             view: The bank.
@@ -135,27 +138,47 @@ class VerifiedColumns:
 
         Raises:
             VerificationError: Naming the first row whose columns are not.
+            StoreError: If columns hold what they cannot.
         """
+        sizes, size = self._sizes(stamp), view.head.size
+        due = sorted(name for name in {*names, _STANDING} if sizes.get(name, 0) < size)
+        if not due:
+            return
+        verified = min(sizes.get(name, 0) for name in due)
+        if due == [_STANDING]:
+            blocks = view.column_blocks((), verified >> BLOCK_BITS)
+            view.require_standing([row for block in blocks for row in block.marked])
+        else:
+            with self._lock:
+                self._compare(view, [name for name in due if name != _STANDING], verified)
+        sizes.update(dict.fromkeys(due, size))
+
+    def require_standing(
+        self, reader: Reader, head: Head, fold: Fold, tree: ProvedTree, stamp: int
+    ) -> None:
+        """Require what ``require`` does of the standing, before something is written."""
+        sizes = self._sizes(stamp)
+        if _STANDING not in sizes:
+            blocks = reader.column_blocks(head.bank, (), first=0)
+            require_standing([row for block in blocks for row in block.marked], head, fold, tree)
+            sizes[_STANDING] = head.size
+
+    def _sizes(self, stamp: int) -> dict[str, int]:
+        """Return how many rows were verified of each column since somebody else wrote."""
         if getattr(self._local, "stamp", None) != stamp:
             self._local.stamp, self._local.sizes = stamp, {}
         sizes: dict[str, int] = self._local.sizes
-        size = view.head.size
-        due = sorted(name for name in names if sizes.get(name, 0) < size)
-        if not due:
-            return
-        with self._lock:
-            self._compare(view, due, min(sizes.get(name, 0) for name in due))
-        sizes.update(dict.fromkeys(due, size))
+        return sizes
 
     def _compare(self, view: Stored, names: Sequence[str], verified: int) -> None:
         """Compare, from a position on: nobody wrote since those before it were verified."""
         known, is_new = self._remembered(view.head.epoch), False
         links = _links(view) if LINKS in names else None
-        columns = [name for name in names if name != LINKS]
-        for block in _blocks(view, columns, verified >> BLOCK_BITS):
+        columns, marked = [name for name in names if name != LINKS], list[Marked]()
+        for block in _blocks(view, columns, verified >> BLOCK_BITS, marked):
             digests = dict(block.digests)
             if links is not None:
-                digests[LINKS] = _digest(sorted(links[block.number]))
+                digests[LINKS] = _digest(msgspec.msgpack.encode(sorted(links[block.number])))
             remembered = all(
                 known[name].get(block.number) == digest for name, digest in digests.items()
             )
@@ -179,6 +202,7 @@ class VerifiedColumns:
             found and found[-1].place >= view.head.size for found in map(sorted, links.values())
         ):
             raise VerificationError("the index has links of records beyond the log", hint=_CHANGED)
+        view.require_standing(marked)
         if is_new:
             self._write(view.head.epoch, known)
 
@@ -238,23 +262,32 @@ class _Block(NamedTuple):
         return len(self.places) == _BLOCK
 
 
-def _blocks(view: Stored, names: Sequence[str], first: int) -> Iterator[_Block]:
-    """Yield the blocks of a log from one on; a row that is missing makes its block another one."""
-    rows = iter(view.stored_columns(names, first << BLOCK_BITS) if names else ())
-    end = view.head.size
-    for start in range(first << BLOCK_BITS, end, _BLOCK):
-        places = range(start, min(start + _BLOCK, end))
-        digests = dict[str, bytes]()
-        if names:
-            some = list(islice(rows, len(places)))
-            seqs, *values = zip(*some, strict=True) if some else ((),)
-            is_whole = len(seqs) == len(places) and seqs[0] == start and seqs[-1] == places[-1]
-            digests = dict.fromkeys(names, b"")
-            if is_whole:
-                digests = {
-                    name: _digest(column) for name, column in zip(names, values, strict=True)
-                }
-        yield _Block(start >> BLOCK_BITS, places, digests)
+def _blocks(
+    view: Stored, names: Sequence[str], first: int, marked: list[Marked]
+) -> Iterator[_Block]:
+    """Yield the blocks of a log from one on; a row that is missing makes its block another one.
+
+    Args:
+        view: The bank.
+        names: Columns that are digested.
+        first: Number of the block to start at.
+        marked: Takes the rows that are marked, also those of blocks beyond the log.
+    """
+    stored, end = iter(view.column_blocks(names, first)), view.head.size
+    found = next(stored, None)
+    for number in range(first, -(-end // _BLOCK)):
+        places = range(number << BLOCK_BITS, min((number + 1) << BLOCK_BITS, end))
+        digests = dict.fromkeys(names, b"")
+        if found is not None and found.number == number:
+            marked += found.marked
+            there = (found.rows, found.first, found.last)
+            if names and there == (len(places), places.start, places[-1]):
+                digests = dict(zip(names, map(_digest, found.values), strict=True))
+            found = next(stored, None)
+        yield _Block(number, places, digests)
+    while found is not None:
+        marked += found.marked
+        found = next(stored, None)
 
 
 def _links(view: Stored) -> dict[int, list[Linked]]:
@@ -264,8 +297,8 @@ def _links(view: Stored) -> dict[int, list[Linked]]:
     return found
 
 
-def _digest(values: Iterable[Any]) -> bytes:
-    return blake3(msgspec.msgpack.encode(values)).digest(_DIGEST)
+def _digest(values: bytes) -> bytes:
+    return blake3(values).digest(_DIGEST)
 
 
 def _packed(digests: Mapping[int, bytes]) -> bytes:

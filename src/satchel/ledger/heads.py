@@ -193,6 +193,17 @@ def require_logged(
         VerificationError: Naming the first place that does not hold.
     """
     require_leaves(tree, bank, rows)
+    return records_of(rows, redacted)
+
+
+def records_of(
+    rows: Sequence[Row], redacted: Redacted | None = None
+) -> list[tuple[Sealed, Model] | None]:
+    """Return the records of rows whose leaves are proved elsewhere; see ``require_logged``.
+
+    Raises:
+        VerificationError: Naming the first whose bytes are not those of its id.
+    """
     return [_record(row, redacted(row) if redacted is not None else None) for row in rows]
 
 

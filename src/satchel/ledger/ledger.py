@@ -29,7 +29,7 @@ from satchel.ledger.appending.waiting import (
 )
 from satchel.ledger.audit import Progress, audit
 from satchel.ledger.authority import Authority, admission, founding, with_configs
-from satchel.ledger.columns import VerifiedColumns, require_standing
+from satchel.ledger.columns import VerifiedColumns
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.erasure.redacting import replaced_by, settled
 from satchel.ledger.erasure.targets import emptied_by
@@ -202,7 +202,7 @@ class Ledger:
             witnessed, found = self._witnessed(), None
             try:
                 with self._store.writing() as writing:
-                    found = self._trusted(writing, witnessed)
+                    found = self._writable(writing, witnessed)
                     _require_known(found)
                     made = _Transaction(self, writing, found)
                     yield made
@@ -309,7 +309,7 @@ class Ledger:
         witnessed, found = self._witnessed(), None
         try:
             with self._store.writing() as writing:
-                found = self._trusted(writing, witnessed)
+                found = self._writable(writing, witnessed)
                 _require_known(found)
                 require_given(found, waiting, writing)
                 after = self._commit(writing, found, waiting)
@@ -487,7 +487,6 @@ class Ledger:
             tree = self._tree(reader, latest)
             if stamp != getattr(self._local, "stamp", None):
                 require_counts(reader, latest.head)
-                require_standing(reader, latest.head, latest.fold, tree)
             verdict = judge(latest.head, latest.authority, tree, seen, self._trusted_owners)
             found = latest if verdict == latest.verdict else replace(latest, verdict=verdict)
         else:
@@ -496,10 +495,18 @@ class Ledger:
                 seen.append(Seen(latest.head, "this program", own=own))
             judging = partial(judge, seen=seen, trusted=self._trusted_owners)
             found = opened_head(reader, self.bank, stored, judging, latest)
-            if latest is None or stamp != getattr(self._local, "stamp", None):
-                require_standing(reader, found.head, found.fold, self._tree(reader, found))
         self._local.stamp = stamp
         self._latest = found
+        return found
+
+    def _writable(self, writing: Writer, witnessed: Head | None) -> TrustedHead:
+        """Return what ``_trusted`` does, where the columns call nothing retired that is not.
+
+        What is appended is decided by them; readers verify them with those they ask for.
+        """
+        found = self._trusted(writing, witnessed)
+        tree = self._tree(writing, found)
+        self._columns.require_standing(writing, found.head, found.fold, tree, self._local.stamp)
         return found
 
     def _tree(self, reader: Reader, found: TrustedHead) -> ProvedTree:

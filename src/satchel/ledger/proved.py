@@ -4,19 +4,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace as row_replace
 
 from satchel.errors import StoreError, VerificationError
-from satchel.ledger.columns import VerifiedColumns, columns_of
+from satchel.ledger.columns import VerifiedColumns, columns_of, require_standing
 from satchel.ledger.erasure.returning import Erased
-from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
+from satchel.ledger.heads import TrustedHead, records_of, require_leaves, require_logged
 from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.linking.traversal import Kinds, Linked, Walked
 from satchel.ports.rows import PENDING, Filter, Link, Row, derive_row
-from satchel.ports.store import Reader
+from satchel.ports.store import ColumnBlock, Marked, Reader
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 
@@ -107,7 +107,7 @@ class ProvedRows:
         Raises:
             VerificationError: If one is not what was logged, or is hidden.
         """
-        if complete:
+        if complete and not wanted.is_plain:
             self._require_columns(wanted)
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
         if likely is not None:
@@ -162,6 +162,7 @@ class ProvedRows:
         """
         if not isinstance(self._reader, Walked):
             raise StoreError("links of this store cannot be walked along")
+        self.require_columns()
         found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
         made = self._links_made({linked.place for linked in found})
         for place, link in found:
@@ -170,7 +171,7 @@ class ProvedRows:
         return found
 
     def require_columns(self, *names: str) -> None:
-        """Require that columns of all rows are what the records say.
+        """Require that columns of all rows are what the records say, and their standing the log's.
 
         Args:
             names: Names of columns of ``Row``, or ``columns.LINKS`` for the index of links.
@@ -182,34 +183,45 @@ class ProvedRows:
 
     def _require_columns(self, wanted: Filter) -> None:
         """Require that the columns hold by which a filter looks for records."""
-        names = columns_of(wanted)
-        if names:
-            self._columns.require(self, names, self._stamp)
+        self._columns.require(self, columns_of(wanted), self._stamp)
 
-    def stored_columns(self, names: Sequence[str], first: int) -> Iterable[Sequence[Any]]:
-        """Return columns of rows as they are stored, see ``Reader.columns``."""
-        return self._reader.columns(self._bank, names, first=first)
+    def column_blocks(self, names: Sequence[str], first: int) -> Iterable[ColumnBlock]:
+        """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
+        return self._reader.column_blocks(self._bank, names, first=first)
+
+    def require_standing(self, marked: Sequence[Marked]) -> None:
+        """Require that the log calls these rows what their columns call them."""
+        require_standing(marked, self.head, self._fold, self._tree)
 
     def stored_links(self) -> Iterable[Linked]:
         """Return the index of links as it is stored."""
         return self._reader.every_link(self._bank)
 
-    def verified_columns(self, places: Sequence[int], *, kept: bool = False) -> list[Row]:
+    def verified_columns(self, places: Sequence[int]) -> list[Row]:
         """Return the rows at positions, derived from their records, if the store has the same.
-
-        Args:
-            places: The positions.
-            kept: Whether a record that was erased and has its bytes again is refused as well.
 
         Raises:
             VerificationError: If it has not.
         """
-        rows, own = self._at(places), list[Row]()
-        found = require_logged(self._tree, self._bank, rows, self._redacted)
-        for row, logged in zip(rows, found, strict=True):
+        return self._own_rows(self._at(places))
+
+    def require_rows(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows of an audit, derived from their records, if they are the same.
+
+        Their leaves are not proved: an audit computes the whole tree.
+
+        Raises:
+            VerificationError: If one is not, or was erased and has its bytes again.
+        """
+        for row in rows:
+            if row.body is not None:
+                self._erased.require_kept(row)
+        return self._own_rows(rows)
+
+    def _own_rows(self, rows: Sequence[Row]) -> list[Row]:
+        own = list[Row]()
+        for row, logged in zip(rows, records_of(rows, self._redacted), strict=True):
             if logged is not None:
-                if kept:
-                    self._erased.require_kept(row)
                 own.append(self._derived(row, *logged))
                 continue
             self._erased.require_reason(row)

@@ -203,8 +203,7 @@ class View(ProvedRows):
             wanted: Leaves out what it does not nominate.
         """
         hidden = self._fold.open_spans(self.head.size)
-        if wanted is not None:
-            self._require_columns(wanted)
+        self._require_columns(wanted or _CURRENT)
         found = self._reader.candidates(
             self._bank, text, limit=limit, wanted=wanted, without=hidden
         )
@@ -238,6 +237,7 @@ class View(ProvedRows):
 
         Every vector is looked at. Nothing of it is proved.
         """
+        self.require_columns()
         return self._reader.vectors.near(self._bank, generation, vector, limit=limit)
 
     def newest(

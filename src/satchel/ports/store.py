@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from blake3 import blake3
 
@@ -77,6 +77,32 @@ class Marked(NamedTuple):
     at: str
     retired: int | None
     hold: bool
+
+
+BLOCK_BITS = 8
+"""Rows whose positions have all but so many bits in common are a block."""
+
+
+class ColumnBlock(NamedTuple):
+    """Columns of one block of rows, as they are stored."""
+
+    number: int
+    """The bits of the positions that are the same."""
+
+    rows: int
+    """How many are there."""
+
+    first: int
+    """The lowest of their positions."""
+
+    last: int
+    """The highest of their positions."""
+
+    values: tuple[bytes, ...]
+    """Of each column that was asked for, bytes that differ when a value of it differs."""
+
+    marked: list[Marked]
+    """Rows that their columns call retired, pending or held."""
 
 
 class Was(Enum):
@@ -208,24 +234,21 @@ class Reader(Protocol):
         """
         ...
 
-    def marked(self, bank: str) -> list[Marked]:
-        """Return the rows that their columns say are retired, pending or held, in no order.
+    def column_blocks(
+        self, bank: str, names: Sequence[str], *, first: int
+    ) -> Iterable[ColumnBlock]:
+        """Return some columns of all rows as they are stored, in one pass and in order.
 
-        Raises:
-            StoreError: If a row in the stretch of this bank says that it is of another bank.
-        """
-        ...
-
-    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
-        """Return the log position and some columns of all rows, as they are stored.
-
-        In the order of the log, from a position on. Values have whatever form they are stored in:
-        they are only compared with what the same store returned before.
+        Values have whatever form is the quickest: they are only compared with what the same store
+        returned before.
 
         Args:
             bank: The bank.
-            names: Columns of ``Row``.
-            first: The position to start at.
+            names: Columns of ``Row``; without any, blocks have nothing but marked rows.
+            first: The number of the block to start at.
+
+        Raises:
+            StoreError: If a row in the stretch of this bank says that it is of another bank.
         """
         ...
 
@@ -282,7 +305,7 @@ class Reader(Protocol):
         ...
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
-        """Return the positions of rows that indexes of words and slots have otherwise.
+        """Return the positions of rows that indexes of ids, words and slots have otherwise.
 
         For many rows at once: quicker than ``is_indexed``, and as thorough as the index lets it.
 

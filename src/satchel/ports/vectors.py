@@ -113,7 +113,8 @@ def unpacked(kept: Packed, dimensions: int) -> tuple[float, ...]:
     if kept.width not in WIDTHS or len(kept.numbers) != kept.width * dimensions:
         raise ValueError("a vector has another length than its generation")
     numbers = struct.unpack(f"<{dimensions}{'f' if kept.width == WIDTHS[0] else 'd'}", kept.numbers)
-    if not all(map(isfinite, numbers)):
+    # The sum is no finite number where one of them is none, and hardly ever otherwise.
+    if not isfinite(sum(numbers)) and not all(map(isfinite, numbers)):
         raise ValueError("a vector holds what is no finite number")
     return numbers
 

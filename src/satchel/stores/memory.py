@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
 
 from satchel.disk.forks import in_child
 from satchel.errors import (
@@ -19,10 +18,18 @@ from satchel.errors import (
 from satchel.ports.blobs import Pieces
 from satchel.ports.linking.traversal import Kinds, Linked, in_order
 from satchel.ports.rows import CONFIG, Filter, Row, Standing
-from satchel.ports.store import Commit, Marked, StoredHead, StoreTraits
+from satchel.ports.store import (
+    BLOCK_BITS,
+    ColumnBlock,
+    Commit,
+    Marked,
+    StoredHead,
+    StoreTraits,
+)
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching
+from satchel.stores._column_blocks import column_blocks
 from satchel.stores._driving import Spread, few_of, searches
 from satchel.stores._nearest import nearest
 from satchel.stores._sweeping import refuse_doubles, sweep
@@ -115,15 +122,16 @@ class _View:
         rows = self._rows(bank)[after + 1 :]
         return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
-    def marked(self, bank: str) -> list[Marked]:
-        return [
+    def column_blocks(
+        self, bank: str, names: Sequence[str], *, first: int
+    ) -> Iterable[ColumnBlock]:
+        rows = self._rows(bank)[first << BLOCK_BITS :]
+        marked = [
             Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
-            for row in self._rows(bank)
+            for row in rows
             if row.retired is not None or row.hold
         ]
-
-    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
-        return map(attrgetter("seq", *names), self._rows(bank)[first:])
+        return column_blocks(map(attrgetter("seq", *names), rows) if names else (), marked)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         return [Linked(row.seq, link) for row in self._rows(bank) for link in row.links]
@@ -196,7 +204,8 @@ class _View:
         return True  # there is no index
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
-        return []
+        there, kept = self._rows(bank), attrgetter("id", "text")
+        return [row.seq for row in rows if [kept(row)] != list(map(kept, there[row.seq :][:1]))]
 
     def word_positions(self, bank: str) -> Iterable[int]:
         return [row.seq for row in self._rows(bank) if row.text and is_searched(row)]

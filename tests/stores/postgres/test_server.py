@@ -14,7 +14,7 @@ from ledger_kit import OWNER, WRITER, created, listed, memories
 from postgres_kit import as_role, run_sql, schema_of
 
 from satchel.actions.wiring import open_store
-from satchel.conformance.stores.bench import ALL
+from satchel.conformance.stores.bench import ALL, BANK
 from satchel.errors import (
     MissingExtraError,
     SatchelError,
@@ -199,6 +199,25 @@ def test_a_newer_store_and_tables_of_others_are_refused(place: str, postgres: st
     run_sql(postgres, f"CREATE TABLE {schema}.record (a int)")
     with pytest.raises(StoreVersionError, match="not ours"):
         PostgresStore(place)
+
+
+def test_tables_that_are_gone_or_changed_are_told_apart_with_what_to_do(
+    place: str, postgres: str
+) -> None:
+    """Not to open the store for writing, which would make an empty one."""
+    store, schema = PostgresStore(place), schema_of(place)
+    run_sql(postgres, f"ALTER TABLE {schema}.side RENAME COLUMN value TO other")
+    match = "column or a function is missing"
+    with pytest.raises(StoreError, match=match) as changed, store.reading() as reader:
+        reader.side(BANK)
+    run_sql(postgres, f"ALTER SCHEMA {schema} RENAME TO {schema}_away")
+    with pytest.raises(StoreError, match="dropped or renamed") as gone, store.reading() as reader:
+        reader.banks()
+    for error in (changed.value, gone.value):
+        assert "restore" in (error.hint or "")
+        assert "writing once" not in (error.hint or "")
+    run_sql(postgres, f"ALTER SCHEMA {schema}_away RENAME TO {schema}")
+    store.close()
 
 
 def test_an_older_store_is_brought_up_to_date_once_and_a_copy_is_kept(

@@ -14,6 +14,7 @@ from satchel.conformance.stores.keeping import *  # noqa: F403
 from satchel.conformance.stores.lasting import *  # noqa: F403
 from satchel.conformance.stores.naming import *  # noqa: F403
 from satchel.conformance.stores.removing import *  # noqa: F403
+from satchel.conformance.stores.verification import *  # noqa: F403
 from satchel.conformance.stores.walking import *  # noqa: F403
 
 __all__ = ["StoreSubject"]

@@ -8,9 +8,10 @@ from satchel.errors import InputError
 from satchel.memory.parts import is_id
 from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
-from satchel.ports.store import Marked, StoredHead
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, StoredHead
 from satchel.seal.records import PREFIX, shape_of
 from satchel.stores import matching
+from satchel.stores._column_blocks import column_blocks
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.ladybug.blobs import Blobs
 from satchel.stores.ladybug.errors import damaged
@@ -133,20 +134,21 @@ class View(Statements):
             last = found[-1][0]
             values["last" if newest_first else "first"] = last + (-1 if newest_first else 1)
 
-    def marked(self, bank: str) -> list[Marked]:
-        number = self._number(bank)
-        asked = {**self._bounds(bank), "bank": number}
-        found = self._all(_MARKED, **asked)
+    def column_blocks(
+        self, bank: str, names: Sequence[str], *, first: int
+    ) -> Iterable[ColumnBlock]:
+        number, asked = self._number(bank), self._bounds(bank)
+        asked["first"] += first << BLOCK_BITS
+        found = self._all(_MARKED, **asked, bank=number)
         if any(row[1] != number for row in found):
             raise damaged(self._name, "a row says that it is of another bank")
-        return [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
-
-    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
-        listed = ", ".join(f"r.`{name}`" for name in names)
-        asked = self._bounds(bank)
-        asked["first"] += first
-        cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, {listed} ORDER BY r.place"
-        return ((place & SEQ_MASK, *values) for place, *values in self._all(cypher, **asked))
+        marked = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
+        rows = list[Any]()
+        if names:
+            listed = ", ".join(f"r.`{name}`" for name in names)
+            cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, {listed} ORDER BY r.place"
+            rows = self._all(cypher, **asked)
+        return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), marked)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         asked = self._bounds(bank)

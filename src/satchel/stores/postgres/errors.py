@@ -31,7 +31,8 @@ _PASSING = frozenset({"53300", "57P03", "40001", "40P01"})
 
 _BUSY = frozenset({"55P03", "57014", "40001", "40P01", "53300"})
 _DENIED = frozenset({"28000", "28P01"})
-_NOT_OURS = frozenset({"3F000", "42P01", "42703", "42883"})
+_MISSING = frozenset({"3F000", "42P01"})
+_CHANGED = frozenset({"42703", "42883"})
 _DAMAGED = frozenset({"XX001", "XX002"})
 
 
@@ -112,11 +113,20 @@ def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
             file=name,
             hint="See: satchel doctor.",
         )
-    if code in _NOT_OURS:
+    if code in _MISSING:
         return StoreError(
-            "the tables are not there, or not as they have to be",
+            "the tables of the store are not there: its schema was dropped or renamed, or the"
+            " address names another",
             file=name,
-            hint="Open the store for writing once, with a role that may create a schema.",
+            hint="Check the schema and the database of the address. What is gone comes back from a"
+            " backup: satchel backup restore. A new store is made by: satchel init",
+        )
+    if code in _CHANGED:
+        return StoreError(
+            "the tables of the store are not as they have to be: a column or a function is missing",
+            file=name,
+            hint="Undo what was changed in the schema, or restore a backup: satchel backup restore."
+            " See: satchel doctor.",
         )
     return None
 

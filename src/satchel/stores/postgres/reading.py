@@ -5,7 +5,8 @@ from typing import Any
 
 from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import CONFIG, Filter, Link, Row
-from satchel.ports.store import Marked, StoredHead
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, StoredHead
+from satchel.stores._column_blocks import column_blocks
 from satchel.stores.postgres.blobs import Blobs
 from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.rows import SELECT, SELECT_SMALL, clauses, row_of
@@ -45,7 +46,11 @@ _ONE_BY_ONE = _NAMED.format(
 )
 _MARKED = """
 SELECT seq, id, type, at, retired, hold FROM record
-WHERE bank = %s AND (retired IS NOT NULL OR hold)"""
+WHERE bank = %s AND seq >= %s AND (retired IS NOT NULL OR hold)"""
+_BLOCKS = f"""
+SELECT seq >> {BLOCK_BITS}, count(*), min(seq), max(seq), {{columns}} FROM record
+WHERE bank = %s AND seq >= %s GROUP BY 1 ORDER BY 1"""  # noqa: S608 - our own names
+_TOGETHER = "convert_to(array_agg(\"{}\" ORDER BY seq)::text, 'UTF8')"
 _INDEXED_RIGHT = """
 SELECT word.seq FROM word JOIN unnest(
     %s::bigint[], %s::integer[], %s::boolean[], %s::text[], %s::text[]
@@ -138,16 +143,22 @@ class View(Words):
                     row = row_of(found)
                 yield row
 
-    def marked(self, bank: str) -> list[Marked]:
-        return [
+    def column_blocks(
+        self, bank: str, names: Sequence[str], *, first: int
+    ) -> Iterator[ColumnBlock]:
+        number, start = self._number(bank), first << BLOCK_BITS
+        marked = [
             Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
-            for seq, identity, tag, at, retired, hold in self._all(_MARKED, self._number(bank))
+            for seq, identity, tag, at, retired, hold in self._all(_MARKED, number, start)
         ]
-
-    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
-        listed = ", ".join(f'"{name}"' for name in names)
-        sql = f"SELECT seq, {listed} FROM record WHERE bank = %s AND seq >= %s ORDER BY seq"  # noqa: S608 - our own names
-        return self._all(sql, self._number(bank), first)
+        by_block = {block.number: block for block in column_blocks((), marked)}
+        if not names:
+            yield from by_block.values()
+            return
+        sql = _BLOCKS.format(columns=", ".join(map(_TOGETHER.format, names)))
+        for block, count, low, high, *values in self._all(sql, number, start):
+            there = by_block[block].marked if block in by_block else []
+            yield ColumnBlock(block, count, low, high, tuple(values), there)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         sql = "SELECT seq, source, target, kind FROM link WHERE bank = %s"
@@ -228,10 +239,13 @@ class View(Words):
         right = set[int]()
         if columns:
             right = {seq for (seq,) in self._all(_INDEXED_RIGHT, *columns, number)}
+        by_id = "SELECT seq, id FROM record WHERE bank = %s AND id = ANY (%s::bytea[])"
+        found = dict(self._in(by_id, number, [raw_id(row.id) for row in rows]))
+        lost = {row.seq for row in rows if found.get(row.seq) != raw_id(row.id)}
         bounds = rows[0].seq, rows[-1].seq
         sql = "SELECT seq FROM word WHERE bank = %s AND seq BETWEEN %s AND %s"
         there = {seq for (seq,) in self._all(sql, number, *bounds)}
-        return sorted((expected.keys() - right) | (there - expected.keys()))
+        return sorted(lost | (expected.keys() - right) | (there - expected.keys()))
 
     def word_positions(self, bank: str) -> Iterable[int]:
         sql = "SELECT seq FROM word WHERE bank = %s"

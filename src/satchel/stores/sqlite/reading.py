@@ -13,9 +13,10 @@ from satchel.errors import InputError
 from satchel.ports.linking.traversal import Kinds as LinkKinds
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
-from satchel.ports.store import Marked, RowsDigest
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, RowsDigest
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms, matching
+from satchel.stores._column_blocks import column_blocks
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.sqlite.blobs import Blobs
 from satchel.stores.sqlite.errors import damaged
@@ -51,9 +52,13 @@ SELECT count(*), coalesce(min(rowid), 0) FROM (
     SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? {narrowed}
     ORDER BY rowid DESC LIMIT ?
 )"""
-_MARKED = """
+_IS_MARKED = "(retired IS NOT NULL OR hold <> 0 OR bank <> ?)"
+_MARKED = f"""
 SELECT place, bank, id, type, at, retired, hold FROM record
-WHERE place BETWEEN ? AND ? AND (retired IS NOT NULL OR hold <> 0 OR bank <> ?)"""
+WHERE place BETWEEN ? AND ? AND {_IS_MARKED}"""  # noqa: S608 - our own names
+_NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
+_ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
+_RAW = frozenset({"id", "slot", "body"})
 _MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
 _LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _MOST_TERMS = 200
@@ -183,23 +188,44 @@ class View(Banks):
         else:
             yield f"{_SELECT} WHERE", wanted
 
-    def marked(self, bank: str) -> list[Marked]:
-        number = self._number(bank)
-        first = number << SEQ_BITS
-        found = self._all(_MARKED, first, first + SEQ_MASK, number, kinds=_MARKED_KINDS)
+    def column_blocks(
+        self, bank: str, names: Sequence[str], *, first: int
+    ) -> Iterator[ColumnBlock]:
+        number, size = self._number(bank), 1 << BLOCK_BITS
+        start = number << SEQ_BITS
+        place, end = start + (first << BLOCK_BITS), start + SEQ_MASK
+        if not names:
+            yield from column_blocks((), self._marked(number, place, end))
+            return
+        # SQLite puts the values of a block together: that takes half as long as to fetch them.
+        sql = (
+            f"SELECT count(*), sum({_IS_MARKED}),"  # noqa: S608 - our own names
+            f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
+        )
+        while place <= end:
+            low, high = place, place + size - 1
+            ((rows, marks, *values),) = self._all(sql, number, low, high)
+            if not rows:
+                ((following,),) = self._all(_NEXT, place, end)
+                if following is None:
+                    return
+                place = following >> BLOCK_BITS << BLOCK_BITS
+                continue
+            if rows < size:
+                ((low, high),) = self._all(_ENDS, low, high)
+            marked = self._marked(number, low, high) if marks else []
+            block = (place & SEQ_MASK) >> BLOCK_BITS
+            yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), marked)
+            place += size
+
+    def _marked(self, number: int, first: int, last: int) -> list[Marked]:
+        found = self._all(_MARKED, first, last, number, kinds=_MARKED_KINDS)
         if any(other != number for _, other, *_ in found):
             raise damaged(self._name, "a row says that it is of another bank")
         return [
             Marked(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
             for place, _, identity, tag, at, retired, hold in found
         ]
-
-    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
-        start = self._number(bank) << SEQ_BITS
-        listed = ", ".join(f'"{name}"' for name in names)
-        sql = f"SELECT place, {listed} FROM record WHERE place BETWEEN ? AND ? ORDER BY place"  # noqa: S608 - our own names
-        found = self._all(sql, start + first, start + SEQ_MASK)
-        return ((place & SEQ_MASK, *values) for place, *values in found)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         sql = "SELECT place, source, target, kind FROM link WHERE bank = ?"
@@ -333,7 +359,9 @@ class View(Banks):
         sql = "SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?"
         bounds = first + rows[0].seq, first + rows[-1].seq
         there = {place - first: size for place, size in self._all(sql, *bounds, kinds=(int, bytes))}
-        wrong = []
+        by_id = f"SELECT place, id FROM record WHERE bank = {number} AND id IN "  # noqa: S608 - our own number
+        found = dict(self._in(by_id, [raw_id(row.id) for row in rows], (int, bytes)))
+        wrong = [row.seq for row in rows if found.get(first + row.seq) != raw_id(row.id)]
         for row in rows:
             terms, expected = self.indexed_text(number, row, before), None
             if row.text and is_searched(row):
@@ -401,6 +429,12 @@ def links_of(body: bytes) -> tuple[Link, ...] | None:
     except InputError:
         return None
     return derive_row(model, seq=0, at="", body=body).links
+
+
+def _together(name: str) -> str:
+    """Return what gives all values of a column at once, none of which can be taken for others."""
+    value = f'quote("{name}")' if name in _RAW else f'"{name}"'
+    return f"CAST(json_group_array({value}) AS BLOB)"
 
 
 def _varint(number: int) -> bytes:

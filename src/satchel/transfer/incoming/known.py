@@ -17,6 +17,7 @@ from satchel.disk.databases.keyed import Keyed
 from satchel.ledger.erasure.targets import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
+from satchel.ports.rows import Row
 from satchel.transfer.fingerprints import fingerprint
 from satchel.transfer.incoming.planned import Rules
 from satchel.type_info import resolved
@@ -29,6 +30,7 @@ _ENTRIES = frozenset(map(str, Component))
 
 
 _EDGE, _EVENT, _PARENTS = b'"type":"edge"', b'"type":"session_event"', b'"parent_ids":['
+_LINKING = frozenset({"edge", "session_event"})
 _LINKS = frozenset({"parent_ids"})
 _ENDS = frozenset({"source", "target"})
 _BEFORE = frozenset({"session", "parent"})
@@ -48,6 +50,18 @@ def key_of(identity: str, body: bytes) -> bytes:
     if _PARENTS in body or _EDGE in body or _EVENT in body:
         body = _without_links(body)
     return fingerprint(identity, body)[:WIDTH]
+
+
+def key_of_row(row: Row) -> bytes:
+    """Return ``key_of`` of the record of a row with its links; few rows have to be looked through.
+
+    Args:
+        row: From ``unplaced_row``.
+    """
+    body = row.body or b""
+    if row.links or row.type in _LINKING:
+        return key_of(row.id, body)
+    return fingerprint(row.id, body)[:WIDTH]
 
 
 def _without_links(body: bytes) -> bytes:

@@ -17,7 +17,15 @@ from satchel.seal.redacted_forms import is_form
 from satchel.seal.sealing import Nonces, seal
 from satchel.transfer.incoming.forms import Forms
 from satchel.transfer.incoming.joining import Finals, joins_alike
-from satchel.transfer.incoming.known import Known, Times, key_of, packed, pending_in, repeated
+from satchel.transfer.incoming.known import (
+    Known,
+    Times,
+    key_of,
+    key_of_row,
+    packed,
+    pending_in,
+    repeated,
+)
 from satchel.transfer.incoming.older import NONE, Ended, Endings, Older, Version
 from satchel.transfer.incoming.owners import Owner, account_of, owner_of
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
@@ -217,7 +225,7 @@ class Plan:
 
     def _take_past(self, row: Row, ended: Ended) -> None:
         """Let an older version wait for the current one, or bring what was deleted."""
-        key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
+        key, slot = key_of_row(row), _raw(row.slot)
         self._remember_owner(row)
         if slot is None:
             self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
@@ -257,7 +265,7 @@ class Plan:
             self._add(joined)
 
     def _take_entry(self, row: Row) -> None:
-        key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
+        key, slot = key_of_row(row), _raw(row.slot)
         self._remember_owner(row)
         if slot is None:
             key = repeated(key, self._times.before(key))

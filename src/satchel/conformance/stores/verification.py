@@ -1,0 +1,153 @@
+"""What a store gives for its columns and indexes to be compared with the log."""
+
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from satchel.conformance.stores.bench import BANK, OTHER, StoreSubject, bench, memory, named
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Scope
+from satchel.memory.records import Edge
+from satchel.ports.store import BLOCK_BITS, Change, Marked, Reader
+
+_BLOCK = 1 << BLOCK_BITS
+_OWNER = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+_OWNERS = st.lists(_OWNER, min_size=3, max_size=3)
+_PLAIN = ("type", "kind", "agent", "run", "app", "session", "moment", "slot", "expires_at")
+
+
+def _blocks(reader: Reader, first: int = 0, names: tuple[str, ...] = ("user",)) -> list[Any]:
+    """Return what two stores say alike of blocks: all but the form of values."""
+    return [
+        (
+            block.number,
+            block.rows,
+            block.first,
+            block.last,
+            len(block.values),
+            _by_seq(block.marked),
+        )
+        for block in reader.column_blocks(BANK, names, first=first)
+    ]
+
+
+def _marked(reader: Reader, first: int = 0) -> list[Any]:
+    blocks = reader.column_blocks(BANK, (), first=first)
+    return _by_seq([row for block in blocks for row in block.marked])
+
+
+def _by_seq(marked: list[Marked]) -> list[Marked]:
+    return sorted(marked, key=attrgetter("seq"))
+
+
+def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
+    store: StoreSubject,
+) -> None:
+    """From any block on; retired, pending and held rows with the columns of their leaves."""
+    with bench(store) as both:
+        both.append(*map(memory, range(_BLOCK + 4)))
+        both.append(*map(memory, range(3)), bank=OTHER)
+        assert both.same(_marked) == []
+        changes = (Change(1, 3, hold=False), Change(2, -1, hold=False))
+        both.append(memory(_BLOCK + 4), changes=(*changes, Change(_BLOCK, None, hold=True)))
+        found = both.same(partial(_blocks, names=("user", "type")))
+        assert [block[:5] for block in found] == [
+            (0, _BLOCK, 0, _BLOCK - 1, 2),
+            (1, 5, _BLOCK, _BLOCK + 4, 2),
+        ]
+        marked = both.same(_marked)
+        assert [row.seq for row in marked] == [1, 2, _BLOCK]
+        assert [row for block in found for row in block[5]] == marked
+        assert both.same(partial(_blocks, first=1, names=("user", "type"))) == found[1:]
+        assert both.same(partial(_marked, first=1)) == marked[2:]
+
+
+@given(_OWNERS, _OWNERS)
+@example(["", None, "a"], [None, "", "a"])
+@example(["a", "b", None], ["a\0b", "", None])
+@example(["a", None, None], ["a\0b", None, None])
+@example(["a,b", "c", None], ["a", "b,c", None])
+@example(['a","b', "c", None], ["a", 'b","c', None])
+@example(["null", None, None], [None, None, None])
+@example(["NULL", None, None], [None, None, None])
+@example(["1", None, None], ["1.0", None, None])
+@example(["\u00eb", None, None], ["e\u0308", None, None])
+def test_other_values_of_a_column_are_other_bytes(
+    store: StoreSubject, one: list[str | None], other: list[str | None]
+) -> None:
+    """The bytes of a block are the same where its values are, and nowhere else."""
+    with bench(store) as both:
+        for bank, owners in ((BANK, one), (OTHER, other)):
+            both.append(*(Semantic(text="x", scope=Scope(user=user)) for user in owners), bank=bank)
+        with both.store.reading() as reader:
+            (first,) = reader.column_blocks(BANK, ("user",), first=0)
+            (second,) = reader.column_blocks(OTHER, ("user",), first=0)
+        assert (first.values == second.values) == (one == other)
+
+
+def test_every_column_can_be_asked_for(store: StoreSubject) -> None:
+    """Those of equal rows are equal, and those of others differ where they do."""
+    with bench(store) as both:
+        both.append(named("1"), memory(1))
+        both.append(named("1"), memory(1), bank=OTHER)
+        for name in _PLAIN:
+            with both.store.reading() as reader:
+                (first,) = reader.column_blocks(BANK, (name,), first=0)
+                (second,) = reader.column_blocks(OTHER, (name,), first=0)
+            assert first.values == second.values, name
+            assert len(first.values) == 1
+        both.append(named("2", user="bela"), bank=BANK)
+        both.append(Edge(source="a", target="b", kind="c"), bank=OTHER)
+        for name in ("type", "id", "slot"):
+            with both.store.reading() as reader:
+                (first,) = reader.column_blocks(BANK, (name,), first=0)
+                (second,) = reader.column_blocks(OTHER, (name,), first=0)
+            assert first.values != second.values, name
+
+
+def test_all_links_of_a_bank_are_listed(store: StoreSubject) -> None:
+    """Those of retired records too, each once, and none of another bank."""
+    with bench(store) as both:
+        one, two = both.append(memory(1), memory(2, parent_ids=(BANK, OTHER)))
+        both.append(Edge(source=one.id, target=two.id, kind="like"))
+        both.append(Edge(source=one.id, target=two.id, kind="like"), bank=OTHER)
+        both.append(memory(3, parent_ids=(one.id,)), changes=(Change(1, 3, hold=False),))
+        found = both.same(lambda reader: sorted(reader.every_link(BANK)))
+        assert [link.place for link in found] == [1, 1, 2, 3]
+
+
+def test_rows_that_an_index_of_words_has_otherwise_are_told(store: StoreSubject) -> None:
+    """None where all is well; those that it lacks, or has with other words, else."""
+    with bench(store) as both:
+        both.need("full_text")
+        rows = both.append(*(memory(number, tags=("a", "b")) for number in range(5)))
+        both.append(memory(9), bank=OTHER)
+        assert both.same(partial(_misindexed, rows=rows)) == []
+        assert both.same(partial(_misindexed, rows=rows[2:4])) == []
+        others = [*rows[:3], replace(rows[3], text="quite another text of many words"), rows[4]]
+        assert both.same(partial(_misindexed, rows=others)) == [3]
+        lacking = [*rows[:4], replace(rows[4], id=rows[0].id[:-8] + "00000000")]
+        assert both.same(partial(_misindexed, rows=lacking)) == [4]
+
+
+def _misindexed(reader: Reader, rows: list[Any]) -> list[int]:
+    return sorted(reader.misindexed(BANK, rows))
+
+
+def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> None:
+    """Rows with words, current ones and those in quarantine; no others, and of this bank."""
+    with bench(store) as both:
+        both.need("full_text")
+        both.append(*map(memory, range(4)), Edge(source="a", target="b", kind="c"))
+        both.append(*map(memory, range(9)), bank=OTHER)
+        changes = (Change(1, 5, hold=False), Change(2, None, hold=True))
+        both.append(memory(5), changes=changes)
+        found = both.same(lambda reader: sorted(reader.word_positions(BANK)))
+        assert found == [0, 2, 3, 5]
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]
