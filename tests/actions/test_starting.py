@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from bank_kit import filled, keep, owner, texts
@@ -9,7 +10,8 @@ from bank_kit import filled, keep, owner, texts
 from satchel.actions.banks import create_bank, list_banks
 from satchel.actions.config import load_settings
 from satchel.actions.starting import initialise
-from satchel.errors import UnknownBankError, UsageError
+from satchel.amplihack import HierarchicalMemory
+from satchel.errors import ConfigError, UnknownBankError, UsageError
 from satchel.seal.signing.key import SigningKey
 
 
@@ -83,3 +85,35 @@ def test_several_processes_that_begin_at_once_make_one_bank() -> None:
     assert errors == [b""] * 4
     (line,) = list_banks(load_settings())
     assert line.records == 6
+
+
+def test_an_agent_with_a_store_of_its_own_gets_no_second_memory() -> None:
+    """The refusal says where its memory is; a store that is named is taken as named."""
+    home = load_settings().home
+    with HierarchicalMemory("zed", storage_path=home / "hierarchical_memory") as memory:
+        memory.store_knowledge("zed likes tea", concept="tea")
+    with pytest.raises(UsageError, match="a store of its own") as refused:
+        initialise(load_settings(), "zed", owner)
+    path = home / "hierarchical_memory" / "zed.db"
+    assert (refused.value.file, str(path) in str(refused.value.hint)) == (str(path), True)
+    with pytest.raises(UsageError, match="a store of its own"):
+        create_bank(load_settings(), "zed", owner())
+    assert initialise(load_settings(), "another", owner).made[-1] == "bank"
+    named = load_settings(store=str(home / "satchel.db"))
+    assert create_bank(named, "zed", owner()).name == "zed"
+
+
+def test_a_configuration_file_that_is_not_there_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is named by the environment or by a flag."""
+    missing = tmp_path / "satchel.toml"
+    with pytest.raises(ConfigError, match="no configuration file of this name") as refused:
+        load_settings(config=missing)
+    assert refused.value.file == str(missing)
+    assert "SATCHEL_CONFIG" in str(refused.value.hint)
+    monkeypatch.setenv("SATCHEL_CONFIG", str(missing))
+    with pytest.raises(ConfigError, match="no configuration file of this name"):
+        load_settings()
+    missing.write_text("")
+    assert initialise(load_settings(), None, owner).banks == 1

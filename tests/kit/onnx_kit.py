@@ -25,6 +25,20 @@ def write_folder(folder: Path, table: Sequence[Sequence[float]], **how: object) 
     return folder
 
 
+def write_cross_encoder(folder: Path, **how: object) -> Path:
+    """Write a folder with a model that gives one number for two texts, and return it.
+
+    The number is the mean of those of the pieces: each has its place in the vocabulary.
+    """
+    folder.mkdir(parents=True)
+    table = [[float(number)] for number in range(len(VOCABULARY))]
+    told: dict[str, object] = {"gives": "logits", "pooled": True, **how}
+    (folder / "model.onnx").write_bytes(network(table, **told))  # type: ignore[arg-type]
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", "utf-8")
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 16}), "utf-8")
+    return folder
+
+
 def network(
     table: Sequence[Sequence[float]],
     *,

@@ -543,3 +543,54 @@ def test_sketches_that_are_damaged_are_left_out(bank: Remembering) -> None:
         writing.put_side(bank.ledger.bank, dict.fromkeys(names, b"short"))
     assert texts(ask(bank, "dinner")) == []
     assert texts(ask(bank, "sushi")) == ["Ada eats sushi"]
+
+
+def test_what_was_told_later_is_found_by_the_time_at_which_it_happened(bank: Remembering) -> None:
+    """``two months ago`` counts from when it was said; what is told within the time ranks below."""
+    for run, day, text in (
+        ("r1", "2026-05-20", "we spoke of climbing on a mountain at school"),
+        ("r2", "2026-07-10", "we went climbing on a mountain two months ago"),
+        ("r3", "2026-07-11", "we went climbing on a mountain two days ago"),
+    ):
+        moment = f"{day}T10:00:00.000000Z"
+        bank.add(Episodic(text=text, actor="Ada", occurred_at=moment, scope=Scope(run=run)))
+
+    found = bank.ask(
+        "On which mountain was the climbing in May 2026?", moment="2026-08-01T00:00:00.000000Z"
+    )
+
+    first, second, third = found.hits
+    assert "two months ago" in str(first.entry.text)
+    assert "school" in str(second.entry.text)
+    assert [hit.other_time for hit in (first, second, third)] == [False, False, True]
+    assert first.signals is not None
+    assert (first.signals.time, first.signals.dated) == (1.0, 1.0)
+
+
+def long_turn(*words: str) -> Entry:
+    """Return a turn of 200 words, with some words 50 words from one another."""
+    return said(
+        "Ada", " ".join(f"{word} {'and so on ' * 16}" for word in (*words, *"abcd"[len(words) :]))
+    )
+
+
+def test_words_that_stand_together_count_in_long_texts(bank: Remembering) -> None:
+    """Of two long turns with the same words, the one that has them side by side comes first."""
+    bank.add(long_turn("tomato", "soup", "recipe"), long_turn("tomato soup recipe"))
+
+    first, second = bank.ask("tomato soup recipe").hits
+
+    assert first.signals is not None
+    assert second.signals is not None
+    assert str(first.entry.text).startswith("tomato soup")
+    assert (first.signals.phrase, second.signals.phrase) == (1.0, 0.0)
+    assert 0.5 < first.signals.weights.phrase < 1.0
+
+
+def test_in_short_texts_it_does_not_matter_where_words_stand(bank: Remembering) -> None:
+    """Phrases are not looked for there."""
+    bank.add(said("Ada", "tomato in the garden, a recipe for soup"), said("Ada", "tomato soup"))
+
+    found = bank.ask("tomato soup").hits
+
+    assert [hit.signals.phrase for hit in found if hit.signals] == [0.0, 0.0]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.memory.times import is_canonical_time
-from satchel.recall.when import asks_when, names_time, told_in
+from satchel.recall.when import asks_when, names_time, times_named, told_in
 from satchel.stores.matching import tokens_of
 
 NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday
@@ -132,3 +132,20 @@ def test_whether_a_question_asks_for_a_time(question: str, *, asks: bool) -> Non
 def test_whether_a_text_names_a_time(text: str, *, names: bool) -> None:
     """Days, months, years, and words that count from now."""
     assert names_time(tokens_of(text)) is names
+
+
+@pytest.mark.parametrize(
+    ("text", "moments"),
+    [
+        ("we climbed it two months ago", ["2023-05-01"]),
+        ("Yesterday it rained, and last week too", ["2023-07-09", "2023-07-03"]),
+        ("on 5 May 2022, not on 31 February 2022", ["2022-05-05"]),
+        ("this may help in May", ["2023-05-01"]),
+        ("nothing of the kind", []),
+    ],
+)
+def test_times_in_what_was_said_count_from_when_it_was_said(text: str, moments: list[str]) -> None:
+    """The first moment of each, in the order of the text."""
+    found = times_named(text, "2023-07-10T12:00:00.000000Z")
+
+    assert [moment[:10] for moment in found] == moments

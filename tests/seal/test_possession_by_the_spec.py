@@ -14,7 +14,8 @@ from nacl.signing import SigningKey as Ed25519
 from possession_kit import PAYLOAD_TYPE, did_of, http_arguments, jcs, proof_of
 from token_kit import BANK, HOLDER, NOW, chain_of, key_of, later
 
-from satchel.errors import TokenError, TokenTimeError
+from satchel.errors import MalformedError, TokenError, TokenTimeError
+from satchel.seal.encoding.strict_json import plain_value
 from satchel.seal.tokens.possession import request_of, require_possession
 
 _SPEC = Path(__file__).parent.parent.parent / "docs" / "spec" / "6-keys-and-tokens.md"
@@ -86,3 +87,14 @@ def test_the_worked_example_of_the_spec_is_exact() -> None:
     assert payload["args"] == http_arguments("/v1/recall?k=3", b'{"text":"tea"}')
     length = len(jcs(proof["payload"]))
     assert f"DSSEv1 {len(PAYLOAD_TYPE)} {PAYLOAD_TYPE.decode()} {length} " in part
+
+
+def test_the_json_of_a_proof_need_not_be_canonical() -> None:
+    """SEAL-6.27: spaces and order are free, since the signature covers JCS(payload)."""
+    proof = _proof()
+    odd = {name: dict(reversed(part.items())) if name == "payload" else part
+           for name, part in reversed(proof.items())}  # fmt: skip
+    _take(plain_value(json.dumps(odd, indent=2).encode()))
+    twice = json.dumps(proof).replace('"v": 1', '"v": 1, "v": 1')
+    with pytest.raises(MalformedError):
+        plain_value(twice.encode())

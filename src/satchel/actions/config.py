@@ -306,9 +306,16 @@ def _read(file: Path, *, required: bool) -> ConfigFile:
     try:
         found = read_file(file)
     except UnreadableError as error:
-        if not file.exists() and not required:
+        if file.exists():
+            raise ConfigError(error.message, file=str(file)) from error
+        if not required:
             return ConfigFile(file)
-        raise ConfigError(error.message, file=str(file)) from error
+        raise ConfigError(
+            "there is no configuration file of this name",
+            file=str(file),
+            hint="Make it, empty will do, or name another one: --config, or SATCHEL_CONFIG, which"
+            " may be unset.",
+        ) from error
     require_known(found, Options)
     return found
 

@@ -8,7 +8,7 @@ import msgspec
 from satchel.actions.configured.sections import BankSettings
 from satchel.actions.filing.behind import catch_up
 from satchel.actions.inferring.keeping_up import keep_up
-from satchel.actions.inferring.models import asking
+from satchel.actions.inferring.models import asking, reranker_of
 from satchel.actions.opened import OpenBank
 from satchel.code_graph.spoken import HEADS, Along, CodeContext
 from satchel.errors import UsageError
@@ -52,6 +52,12 @@ class Why(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     time: float = 0.0
     """Whether it is of the time that the question names."""
+
+    phrase: float = 0.0
+    """Whether words that stand together in the question do so in it; of the best alone."""
+
+    reranked: float = 0.0
+    """How well a reranker finds that it answers; of the best alone."""
 
     linked: float
     """What it has from another memory, weighed."""
@@ -170,6 +176,12 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The model whose vectors were compared; None where words alone counted."""
 
     note: str = ""
+    reranker: str | None = None
+    """The model that put the best in order again; None where none did."""
+
+    reranker_note: str = ""
+    """Why none did, where one is configured."""
+
     by_words: int
     """Memories that words nominated."""
 
@@ -238,7 +250,12 @@ def recall_memories(
             catch_up(bank)
     with asked.ledger.reading() as view:
         wanted = _settled(query, bank.settled(view))
-        found = recall(view, wanted, embedders=asking(bank.settings))
+        found = recall(
+            view,
+            wanted,
+            embedders=asking(bank.settings),
+            reranker=reranker_of(bank.settings, wanted=query.rerank),
+        )
         notes, is_whole = list(view.notes), view.is_whole
         along = _along(view, found, wanted.budget, notes) if code else Along()
     head = found.head
@@ -283,6 +300,8 @@ def _plan(plan: Plan) -> SearchPlan:
         time_beyond=plan.told_beyond,
         vectors=plan.model,
         note=plan.note,
+        reranker=plan.reranker,
+        reranker_note=plan.reranker_note,
         by_words=plan.by_words,
         by_meaning=plan.by_meaning,
         by_edges=plan.by_edges,

@@ -231,6 +231,9 @@ class RecallArguments(TypedDict, total=False):
     any_time: bool
     """Do not rank memories of a time that the words name, such as "last May", higher."""
 
+    rerank: bool | None
+    """With or without the reranker that is configured; as it is configured when not given."""
+
     explain: bool
     """Each memory says in ``why`` what its score is made of."""
 

@@ -1,13 +1,14 @@
-"""Embedders of other libraries: sentence-transformers and fastembed, where they are installed.
+"""Models that other libraries run: sentence-transformers and fastembed, where they are installed.
 
 A model is loaded from this machine alone: from a folder, or from what the library downloaded
 before. Nothing is downloaded here, and no code that comes with a model is run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from satchel.errors import InferenceError, MissingExtraError
 
@@ -19,6 +20,11 @@ _LONGEST = 24_000
 
 Encode = Callable[[Sequence[str]], Any]
 """Gives a matrix of numbers, one row for each text."""
+
+Pairs = Callable[[str, Sequence[str]], Iterable[Any]]
+"""Gives a number for a question and each text."""
+
+_Run = TypeVar("_Run")
 
 
 class LibraryEmbedder:
@@ -37,10 +43,7 @@ class LibraryEmbedder:
     cost = 16
 
     def __init__(self, library: str, model: str, dimensions: int = 0) -> None:
-        if find_spec(_MODULES[library]) is None:
-            raise MissingExtraError(
-                f"{library} is not installed", hint=f"Install it: python -m pip install {library}"
-            )
+        _require(library)
         self.model: Final = f"{library}:{model}"
         self._library, self._name = library, model
         self._dimensions = dimensions
@@ -69,7 +72,7 @@ class LibraryEmbedder:
         import numpy as np
 
         if self._encode is None:
-            self._encode = self._loaded()
+            self._encode = _loaded(_ENCODERS, self._library, self._name)
         try:
             matrix = np.asarray(self._encode(texts), dtype="<f4")
         except Exception as error:  # whatever another library raises
@@ -84,18 +87,64 @@ class LibraryEmbedder:
             raise self._failed("gave what is no number of 32 bits")
         return [row.tobytes() for row in matrix]
 
-    def _loaded(self) -> Encode:
-        try:
-            return _LOADERS[self._library](self._name)
-        except Exception as error:  # likewise
-            raise self._failed(
-                f"cannot be loaded: {error}",
-                hint=f"Download it with {self._library} first, or name its folder;"
-                " nothing is downloaded here.",
-            ) from error
-
     def _failed(self, what: str, hint: str | None = None) -> InferenceError:
         return InferenceError(f"the model {self.model} {what}", hint=hint)
+
+
+class LibraryReranker:
+    """A cross-encoder that a library runs on this machine; it is loaded when it is first needed.
+
+    Args:
+        library: Its name, ``sentence-transformers`` or ``fastembed``.
+        model: The model's name there, or a folder.
+
+    Raises:
+        MissingExtraError: If the library is not installed.
+    """
+
+    def __init__(self, library: str, model: str) -> None:
+        _require(library)
+        self.model: Final = f"{library}:{model}"
+        self._library, self._name = library, model
+        self._pairs: Pairs | None = None
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return a score for each text; see ``Reranker``."""
+        if not texts:
+            return []
+        if self._pairs is None:
+            self._pairs = _loaded(_CROSS_ENCODERS, self._library, self._name)
+        try:
+            found = [
+                float(one) for one in self._pairs(_readable(question), list(map(_readable, texts)))
+            ]
+        except Exception as error:  # whatever another library raises
+            raise InferenceError(f"the model {self.model} did not score: {error}") from error
+        if len(found) != len(texts) or not all(map(isfinite, found)):
+            raise InferenceError(
+                f"the model {self.model} gave {len(found)} scores for {len(texts)} texts,"
+                " or what is no number",
+                hint="A cross-encoder gives one number for a question and a text.",
+            )
+        return found
+
+
+def _require(library: str) -> None:
+    if find_spec(_MODULES[library]) is None:
+        raise MissingExtraError(
+            f"{library} is not installed", hint=f"Install it: python -m pip install {library}"
+        )
+
+
+def _loaded(loaders: Mapping[str, Callable[[str], _Run]], library: str, model: str) -> _Run:
+    try:
+        return loaders[library](model)
+    except Exception as error:  # likewise
+        raise InferenceError(
+            f"the model {library}:{model} cannot be loaded: {error}",
+            hint=f"Download it with {library} first, or name its folder;"
+            " nothing is downloaded here.",
+        ) from error
 
 
 def _readable(text: str) -> str:
@@ -129,8 +178,41 @@ def _fastembed(name: str) -> Encode:
     return encode
 
 
+def _cross_encoder(name: str) -> Pairs:
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(name, local_files_only=True, trust_remote_code=False)
+
+    def pairs(question: str, texts: Sequence[str]) -> Iterable[Any]:
+        # One by one, so that a score does not depend on how far others are filled up.
+        found = model.predict(
+            [(question, text) for text in texts], batch_size=1, show_progress_bar=False
+        )
+        return list(found)
+
+    return pairs
+
+
+def _text_cross_encoder(name: str) -> Pairs:
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        raise ValueError("fastembed takes a model's name; a folder is for onnx:FOLDER")
+    model = TextCrossEncoder(name, local_files_only=True)
+
+    def pairs(question: str, texts: Sequence[str]) -> Iterable[Any]:
+        return list(model.rerank(question, list(texts), batch_size=1))
+
+    return pairs
+
+
 _MODULES = {SENTENCE_TRANSFORMERS: "sentence_transformers", FASTEMBED: "fastembed"}
-_LOADERS: dict[str, Callable[[str], Encode]] = {
+_ENCODERS: dict[str, Callable[[str], Encode]] = {
     SENTENCE_TRANSFORMERS: _sentence_transformers,
     FASTEMBED: _fastembed,
+}
+_CROSS_ENCODERS: dict[str, Callable[[str], Pairs]] = {
+    SENTENCE_TRANSFORMERS: _cross_encoder,
+    FASTEMBED: _text_cross_encoder,
 }

@@ -80,6 +80,9 @@ class Query:
     """Whether memories of a time that the words name rank higher, where ``since`` and ``until``
     say nothing."""
 
+    rerank: bool | None = None
+    """Whether a reranker puts the best in order again; None for as it is configured."""
+
     def __post_init__(self) -> None:
         if self.limit is not None and not 1 <= self.limit <= MOST:
             raise UsageError(f"a limit is 1 to {MOST}", field="limit")
@@ -253,6 +256,12 @@ class Plan:
 
     note: str = ""
     """Why none were, where the bank has vectors."""
+
+    reranker: str | None = None
+    """What put the best in order again; None where nothing did."""
+
+    reranker_note: str = ""
+    """Why nothing did, where something should have."""
 
     by_words: int = 0
     """How many memories the words nominated."""

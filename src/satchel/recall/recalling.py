@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from satchel.errors import UsageError
+from msgspec import structs
+
+from satchel.errors import SatchelError, UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import TrustClass
 from satchel.memory.showing import text_of
 from satchel.memory.times import now as present
+from satchel.ports.inference.reranker import Reranker
 from satchel.ports.rows import Filter
 from satchel.recall.files import files_for, fitted, shared
 from satchel.recall.query import Hit, Plan, Query, Recalled
@@ -22,6 +25,7 @@ from satchel.recall.ranking.fusing import WORDS, Signals
 from satchel.recall.ranking.meaning import Embedders, Meaning
 from satchel.recall.ranking.order import Question, Ranking
 from satchel.recall.ranking.pool import NEAREST, Pool
+from satchel.recall.ranking.rerank import FIRST, reranked
 from satchel.recall.ranking.texts import LONGEST, forget_erased, known
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens
 from satchel.recall.trust import effective_trust, is_trusted
@@ -37,6 +41,7 @@ _NEWEST = 20
 """Memories at the end of the log of which the latest is what relative times count from."""
 
 _Found = tuple[Logged, Signals | None]
+_Kept = tuple[Logged, Entry, Signals | None, TrustClass]
 
 
 def recall(
@@ -45,6 +50,7 @@ def recall(
     *,
     now: Callable[[], str] = present,
     embedders: Embedders | None = None,
+    reranker: Reranker | None = None,
 ) -> Recalled:
     """Return the memories of a bank that go with words and filters, best first.
 
@@ -62,12 +68,14 @@ def recall(
         now: Tells the moment at which memories must be valid, when none is asked for.
         embedders: Gives what makes a vector of the words; without it, or where the bank has no
             vectors, words alone nominate.
+        reranker: Puts the best of what the filters leave in order again. Where it fails the order
+            stays, and the plan says why.
 
     Raises:
         VerificationError: If a record is not what was logged.
     """
     forget_erased(view)
-    return _Recall(view, query, now, embedders).answer()
+    return _Recall(view, query, now, embedders, reranker).answer()
 
 
 def _told(view: View, query: Query, wanted: Filter, at: str) -> Told | None:
@@ -98,6 +106,7 @@ class _Recall:
         query: Query,
         now: Callable[[], str],
         embedders: Embedders | None,
+        reranker: Reranker | None,
     ) -> None:
         self.view = view
         self.query = query
@@ -108,6 +117,7 @@ class _Recall:
         self.terms = terms_of(query.text)
         self.complete = True
         self._embedders = embedders if self.terms else None
+        self._reranker = reranker if self.terms else None
         self._plan = Plan(terms=tuple(term.words for term in self.terms), told=self.told)
         self._looked_at = 0
 
@@ -115,7 +125,7 @@ class _Recall:
         query, hits, over = self.query, list[Hit](), 0
         files = files_for(self.view, query, self.terms, self.size)
         left, for_files = shared(query.budget, files)
-        for logged, entry, signals, trust in islice(self._kept(), query.most):
+        for logged, entry, signals, trust in islice(self._again(), query.most):
             tokens = estimated_tokens(text_of(entry)) + PER_MEMORY
             if left is not None and tokens > left:
                 over += 1
@@ -123,7 +133,7 @@ class _Recall:
             left = None if left is None else left - tokens
             score = None if signals is None else signals.score
             hit = Hit(logged, entry, score, trust, self._why(logged), tokens, signals)
-            if self._is_of_time and self.told and not self.told.includes(logged.row.moment):
+            if self._is_of_time and signals is not None and not signals.time:
                 hit = replace(hit, other_time=True)
             hits.append(hit)
         fitting = fitted(files, None if left is None else left + for_files)
@@ -144,7 +154,29 @@ class _Recall:
             ),
         )
 
-    def _kept(self) -> Iterator[tuple[Logged, Entry, Signals | None, TrustClass]]:
+    def _again(self) -> Iterator[_Kept]:
+        """Yield what is kept, the first of it in the order of the reranker, if there is one."""
+        kept = self._kept()
+        if self._reranker is not None:
+            first = list(islice(kept, FIRST))
+            yield from self._reordered(self._reranker, first)
+        yield from kept
+
+    def _reordered(self, reranker: Reranker, first: list[_Kept]) -> list[_Kept]:
+        try:
+            scores = reranked(reranker, self.query.text, [entry for _, entry, _, _ in first])
+        except SatchelError as error:
+            note = f"{reranker.model} did not answer, so the order is without it: {error.message}"
+            self._plan = replace(self._plan, reranker_note=note)
+            return first
+        self._plan = replace(self._plan, reranker=reranker.model)
+        found = [
+            (logged, entry, signals and structs.replace(signals, reranked=score), trust)
+            for (logged, entry, signals, trust), score in zip(first, scores, strict=True)
+        ]
+        return sorted(found, key=lambda kept: -(kept[2].score if kept[2] else 0.0))
+
+    def _kept(self) -> Iterator[_Kept]:
         """Yield the memories that all filters leave, best first."""
         for number, (logged, signals) in enumerate(self._nominated()):
             if number == MOST_LOOKED_AT:
@@ -217,6 +249,7 @@ class _Recall:
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
         ranking = Ranking(self._question, meaning.weights)
         found = ranking.add(rows, words, meaning.cosines(list(rows.values())))
+        found = ranking.with_phrases(found)
         self._is_of_time = ranking.is_of_time
         return [(there[seq], ranking.signals(seq)) for seq in found]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import islice
 
 from satchel.memory.times import format_time, to_datetime
 
@@ -17,7 +18,10 @@ _MONTHS = "january february march april may june july august september october n
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
 _NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
 _LONGEST = 2000
-"""Characters of a question in which a time is looked for."""
+"""Characters of a question, or of what was said, in which times are looked for."""
+
+_MOST_NAMED = 16
+"""Times that a text can name."""
 
 _MONTH = "(?:" + "|".join(f"{name}|{name[:3]}\\.?" for name in _MONTHS.split()) + ")"
 _DAY = "(?:" + "|".join(_DAYS.split()) + ")"
@@ -99,8 +103,7 @@ def told_in(text: str, at: str) -> Told | None:
         at: The moment at which it is asked, as canonical text.
     """
     text = text[:_LONGEST]
-    words = text.lower().translate(_APART).split()
-    if not (_CUES.intersection(words) or any(_is_year(word, text) for word in words)):
+    if not _has_cue(text):
         return None  # the patterns take longer to compile than a memory to recall
     now = to_datetime(at)
     for found in _pattern().finditer(text):
@@ -113,6 +116,27 @@ def told_in(text: str, at: str) -> Told | None:
             lead = (found["lead"] or found["lead2"] or "").lower()
             return _told(found[0].strip(), lead, span, later)
     return None
+
+
+def times_named(text: str, at: str) -> tuple[str, ...]:
+    """Return the first moments of the times that a text names, counted from when it was said.
+
+    Args:
+        text: What was said.
+        at: When, as canonical text.
+    """
+    text = text[:_LONGEST]
+    if not _has_cue(text):
+        return ()
+    said, found = to_datetime(at), list[str]()
+    for match in islice(_pattern().finditer(text), _MOST_NAMED):
+        try:
+            span = _span(match, said)
+        except (ValueError, OverflowError):
+            continue  # such as 31 February
+        if span is not None:
+            found.append(format_time(span[0]))
+    return tuple(found)
 
 
 def asks_when(question: str) -> bool:
@@ -134,6 +158,11 @@ def names_time(tokens: Iterable[str]) -> bool:
     return any(
         token in _NAMING or (len(token) == _YEAR_DIGITS and _is_a_year(token)) for token in tokens
     )
+
+
+def _has_cue(text: str) -> bool:
+    words = text.lower().translate(_APART).split()
+    return bool(_CUES.intersection(words)) or any(_is_year(word, text) for word in words)
 
 
 def _is_a_year(token: str) -> bool:

@@ -9,6 +9,7 @@ from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.memory.parts import Component, TrustClass
 from satchel.memory.times import now as present
+from satchel.ports.inference.reranker import Reranker
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
 from satchel.recall.ranking.meaning import Embedders
@@ -164,6 +165,9 @@ class Around:
 
     embedders: Embedders | None = None
     """Makes vectors of the task; words alone count when None."""
+
+    reranker: Reranker | None = None
+    """Puts the memories that go best with the task in order again; nothing does when None."""
 
     judge: Judge | None = None
     """Says how relevant a memory is; the weighed mean when None."""

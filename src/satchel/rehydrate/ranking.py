@@ -146,7 +146,14 @@ class _Ranking:
             with_expired=True,
             times=asked.times,
         )
-        found = recall(self._view, query, now=self._around.now, embedders=self._around.embedders)
+        around = self._around
+        found = recall(
+            self._view,
+            query,
+            now=around.now,
+            embedders=around.embedders,
+            reranker=around.reranker,
+        )
         self._read += found.plan.looked_at
         return found
 
@@ -273,9 +280,14 @@ class _Ranking:
     def _compared(self, found: Recalled | None) -> str:
         if found is None:
             return "nothing: no task was told"
-        if found.plan.model is None:
-            return "words" + (f" ({found.plan.note})" if found.plan.note else "")
-        return f"words and meaning ({found.plan.model})"
+        plan = found.plan
+        if plan.model is None:
+            compared = "words" + (f" ({plan.note})" if plan.note else "")
+        else:
+            compared = f"words and meaning ({plan.model})"
+        if plan.reranker is not None:
+            return f"{compared}, reranked by {plan.reranker}"
+        return f"{compared}; {plan.reranker_note}" if plan.reranker_note else compared
 
 
 _ALWAYS = frozenset({Component.IDENTITY.value, Component.WORKING.value})

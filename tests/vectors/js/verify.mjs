@@ -114,16 +114,22 @@ function checkCritical(names) {
 function checkSignatureShape(signature) {
   require(signature instanceof Map, "a signature is not an object");
   requireMembers(signature, ["key", "sig"]);
-  ed25519.publicKeyOf(signature.get("key"));
-  ed25519.signatureBytes(signature.get("sig"));
+  require(typeof signature.get("key") === "string", "a key is not a text");
+  require(typeof signature.get("sig") === "string", "a sig is not a text");
 }
 
 function validSigners(statement, signatures) {
   const message = ed25519.pae(TYPE, canonical(statement));
+  // What is no key or no signature is an invalid signature, and no reason to refuse the file.
   const holds = (signature) => {
-    const publicKey = ed25519.publicKeyOf(signature.get("key"));
-    const bytes = ed25519.signatureBytes(signature.get("sig"));
-    return ed25519.isValidPoint(publicKey) && ed25519.verify(publicKey, message, bytes);
+    try {
+      const publicKey = ed25519.publicKeyOf(signature.get("key"));
+      const bytes = ed25519.signatureBytes(signature.get("sig"));
+      return ed25519.isValidPoint(publicKey) && ed25519.verify(publicKey, message, bytes);
+    } catch (error) {
+      if (error instanceof Refused) return false;
+      throw error;
+    }
   };
   return signatures.filter(holds).map((signature) => signature.get("key"));
 }

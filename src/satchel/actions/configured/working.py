@@ -29,6 +29,14 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or
     ``onnx:FOLDER``."""
 
+    reranker: str = ""
+    """What puts the thirty best memories of an answer in order again, on this machine:
+    ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or ``onnx:FOLDER``, a cross-encoder; empty
+    for nothing."""
+
+    reranker_timeout: float = 5.0
+    """Seconds that a question waits for it; then the order is as it was."""
+
     automatic: bool = True
     """Whether imports and questions make vectors unasked, by a model on this machine: one that
     is built in, ``minilm``, or one that ``embedder`` names behind a colon."""

@@ -10,8 +10,11 @@ from satchel.actions.evaluating.conversing import Conversed, comparing, converse
 from satchel.actions.evaluating.measures import Means, Measured
 from satchel.actions.evaluating.reading import read_set
 from satchel.actions.evaluating.sets import Question, Turn
+from satchel.actions.inferring.models import reranker_of
 from satchel.actions.permitted.owning import require_owner
+from satchel.errors import InferenceError
 from satchel.inference.static_table.pieces import Pieces
+from satchel.ports.inference.reranker import Reranker
 from satchel.recall.query import Query
 from satchel.recall.recalling import recall
 
@@ -37,6 +40,9 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     vectors: str | None
     """The model whose vectors were compared; None where words alone counted."""
 
+    reranker: str | None = None
+    """What put the first thirty in order again; None where nothing did."""
+
     main: Measured
     """All questions that the set means to be answered."""
 
@@ -45,13 +51,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def evaluate_recall(
+def evaluate_recall(  # noqa: PLR0913 - the options of one command
     settings: Settings,
     path: Path,
     *,
     model: str | None = None,
     vectors: bool = True,
     any_time: bool = False,
+    reranker: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure how well recall finds the turns that answer questions.
@@ -65,6 +72,7 @@ def evaluate_recall(
         model: As ``embedder_of`` takes it.
         vectors: Whether vectors are made and compared.
         any_time: Whether a time that a question names is ignored.
+        reranker: As ``reranker_of`` takes it; none, unless it is named here.
         progress: Told how far it is.
 
     Raises:
@@ -75,13 +83,16 @@ def evaluate_recall(
     require_owner(settings, "evaluate")
     found = read_set(path)
     embedder, notes = comparing(settings, model) if vectors else (None, [])
+    reranking = None if reranker is None else reranker_of(settings, reranker)
     total = sum(len(one.questions) for one in found.conversations)
     main, whole, kinds, asked = Means(), Means(), dict[str, Means](), 0
     for conversation in found.conversations:
         tokens = token_counts(conversation.turns)
         sessions = {turn.name: turn.session for turn in conversation.turns}
         with conversed(conversation, embedder) as bank:
-            turns = ranked_turns(bank, conversation.questions, any_time=any_time)
+            turns = ranked_turns(
+                bank, conversation.questions, any_time=any_time, reranker=reranking
+            )
             for question, ranked in turns:
                 those = [whole, kinds.setdefault(question.kind, Means())]
                 for means in those if question.kind in found.aside else [main, *those]:
@@ -96,6 +107,7 @@ def evaluate_recall(
         turns=sum(len(one.turns) for one in found.conversations),
         left_out=sum(one.left_out for one in found.conversations),
         vectors=None if embedder is None else embedder.model,
+        reranker=None if reranking is None else reranking.model,
         main=main.means(),
         all=whole.means(),
         kinds={kind: kinds[kind].means() for kind in sorted(kinds)},
@@ -104,12 +116,28 @@ def evaluate_recall(
 
 
 def ranked_turns(
-    bank: Conversed, questions: Sequence[Question], *, any_time: bool = False
+    bank: Conversed,
+    questions: Sequence[Question],
+    *,
+    any_time: bool = False,
+    reranker: Reranker | None = None,
 ) -> Iterator[tuple[Question, list[str]]]:
-    """Yield each question with the turns that recall gives, best first."""
+    """Yield each question with the turns that recall gives, best first.
+
+    Raises:
+        InferenceError: If a reranker fails: without it something else would be measured.
+    """
     for question in questions:
         wanted = Query(text=question.text, limit=MOST, times=not any_time)
-        found = recall(bank.view, wanted, now=lambda: bank.moment, embedders=bank.embedders)
+        found = recall(
+            bank.view,
+            wanted,
+            now=lambda: bank.moment,
+            embedders=bank.embedders,
+            reranker=reranker,
+        )
+        if found.plan.reranker_note:
+            raise InferenceError(found.plan.reranker_note)
         yield question, [bank.names[hit.logged.record.id] for hit in found.hits]
 
 

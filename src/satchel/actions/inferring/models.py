@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING
 
 from satchel.actions.config import Settings
@@ -12,6 +13,7 @@ from satchel.errors import ConfigError, MissingExtraError, UsageError
 from satchel.ports.inference.distiller import Distiller
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.inference.extractor import Extractor
+from satchel.ports.inference.reranker import Reranker
 from satchel.ports.inference.summariser import Summariser
 from satchel.recall.generations import Made
 from satchel.recall.keeping_up import Keeper
@@ -20,6 +22,7 @@ if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.inference.cache import CachedEmbedder
     from satchel.inference.chat import Chat
     from satchel.inference.entities.presidio import PresidioDetector
+    from satchel.inference.rerankers import TimedReranker
 
 STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentences"
 NEURAL, FOLDER, OLLAMA = "minilm", "onnx", "ollama"
@@ -148,6 +151,53 @@ def _unless_missing(
         return embedder_of(settings, name, made)
     except MissingExtraError:
         return None
+
+
+def reranker_of(
+    settings: Settings, name: str | None = None, *, wanted: bool | None = None
+) -> Reranker | None:
+    """Return what puts the best memories of an answer in order again; None for nothing.
+
+    Args:
+        settings: Say which one is meant when none is named, and how long a question waits for it.
+        name: ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or ``onnx:FOLDER``.
+        wanted: False for nothing, whatever is configured; True where there has to be one.
+
+    Raises:
+        UsageError: If there is none of that name, or one has to be there and none is configured.
+        ConfigError: If there is none of the name that is configured.
+    """
+    if wanted is False:
+        return None
+    found = name or settings.options.inference.reranker
+    if not found:
+        if wanted:
+            raise UsageError(
+                "no reranker is configured", field="rerank", hint="Set inference.reranker."
+            )
+        return None
+    scheme, _, model = found.partition(":")
+    if not model or scheme not in _RERANKERS:
+        problem = f"there is no reranker {found!r}"
+        known = ", ".join(f"{each}:MODEL" for each in _RERANKERS)
+        if name is None:
+            raise ConfigError(problem, field="inference.reranker", hint=f"Known: {known}.")
+        raise UsageError(problem, field="reranker", hint=f"Known: {known}.")
+    timeout = settings.options.inference.reranker_timeout
+    if not 0 < timeout <= TIMEOUT_MAX:
+        raise ConfigError(
+            "a time-out is more than 0, in seconds", field="inference.reranker_timeout"
+        )
+    return _timed(found, timeout)
+
+
+@lru_cache(4)  # a model that is loaded serves the next question too
+def _timed(name: str, timeout: float) -> "TimedReranker":
+    from satchel.inference.rerankers import TimedReranker
+
+    scheme, _, model = name.partition(":")
+    shown = f"{scheme}:{Path(model).expanduser().resolve().name}" if scheme == FOLDER else name
+    return TimedReranker(shown, lambda: _RERANKERS[scheme](model), timeout)
 
 
 def extractor() -> Extractor:
@@ -352,6 +402,21 @@ def _library_model(library: str) -> "_Scheme":
     return embedder
 
 
+def _library_reranker(library: str) -> Callable[[str], Reranker]:
+    def reranker(model: str) -> Reranker:
+        from satchel.inference.libraries import LibraryReranker
+
+        return LibraryReranker(library, model)
+
+    return reranker
+
+
+def _folder_reranker(model: str) -> Reranker:
+    from satchel.inference.neural.models import cross_encoder_from_folder
+
+    return cross_encoder_from_folder(Path(model).expanduser())
+
+
 def _key(settings: InferenceSettings) -> str:
     """Return the key of the server, from the variable that is configured; empty for none."""
     key = ""
@@ -389,3 +454,10 @@ _SCHEMES: dict[str, _Scheme] = {
     FOLDER: _folder_model,
 }
 """What makes vectors by a model that is named behind a colon."""
+
+_RERANKERS: dict[str, Callable[[str], Reranker]] = {
+    "sentence-transformers": _library_reranker("sentence-transformers"),
+    "fastembed": _library_reranker("fastembed"),
+    FOLDER: _folder_reranker,
+}
+"""What gives a cross-encoder that is named behind a colon."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.inferring.models import asking, summariser_of
+from satchel.actions.inferring.models import asking, reranker_of, summariser_of
 from satchel.actions.memories.values import notes_of
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.waking.of_files import FromFile, view_of_file
@@ -113,6 +113,7 @@ def _rehydrated(
             summariser=summariser,
             judge=parts.judge,
             embedders=asking(settings),
+            reranker=reranker_of(settings),
             verified=around.verified,
             allowed=around.allowed,
             origin=around.origin,

@@ -1,1 +1,1 @@
-"""Embedders that are small neural networks, run on this machine through ONNX."""
+"""Small neural networks, run on this machine through ONNX: embedders and cross-encoders."""

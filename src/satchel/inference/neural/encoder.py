@@ -1,4 +1,4 @@
-"""A network that makes vectors of texts, run through ONNX on this machine.
+"""Networks that make vectors of texts, or score pairs of them, run through ONNX on this machine.
 
 Each text is run alone, at its own length. Together with others it would be filled up to the
 longest, and the numbers that a network of 8 bits reckons with are scaled by all that is there: a
@@ -39,6 +39,57 @@ _AXES = {True: 2, False: 3}
 """Of an output: a vector for each text, or for each of its pieces."""
 
 
+class CrossEncoder:
+    """A model of the family of BERT that reads a question and a text together.
+
+    It gives one number for both, as those do that ``sentence-transformers`` calls cross-encoders.
+
+    Args:
+        raw: The file, as ONNX has it.
+        pieces: Cuts texts for it.
+        name: What it is named by.
+        longest: Pieces of both together that count, with the three that stand around them.
+
+    Raises:
+        MissingExtraError: If onnxruntime is not installed.
+        InferenceError: If the file is no such model.
+    """
+
+    def __init__(
+        self, raw: bytes, pieces: WordPieces, name: str, *, longest: int = LONGEST
+    ) -> None:
+        self._session = _session(raw, name)
+        self._pieces, self._longest = pieces, longest
+        self.model: Final = name
+        _require_pieces(self._session, name)
+        given = {one.name: list(one.shape or ()) for one in self._session.get_outputs()}
+        wanted = [gives for gives, shape in given.items() if len(shape) == _AXES[True]]
+        if len(wanted) != 1 or (isinstance(given[wanted[0]][1], int) and given[wanted[0]][1] != 1):
+            raise InferenceError(
+                f"{name} gives {', '.join(given)[:200]}, not one number for a pair of texts",
+                hint="A reranker is a cross-encoder with one label.",
+            )
+        [self._output] = wanted
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return a score for each text; see ``Reranker``."""
+        asked = self._pieces(question[:_LONGEST_TEXT], self._longest // 2)
+        return [self._score(asked, text) for text in texts]
+
+    def _score(self, asked: list[int], text: str) -> float:
+        import numpy as np
+
+        pieces = self._pieces
+        first = [pieces.start, *asked, pieces.end]
+        second = [*pieces(text[:_LONGEST_TEXT], self._longest - len(first) - 1), pieces.end]
+        ids = np.array([first + second], np.int64)
+        types = np.array([[0] * len(first) + [1] * len(second)], np.int64)
+        found = _run(self._session, self._output, (ids, np.ones_like(ids), types), self.model)
+        if found.shape != (1, 1) or not np.isfinite(found).all():
+            raise InferenceError(f"{self.model} gives what is not one number for a pair of texts")
+        return float(found[0][0])
+
+
 class Network:
     """A model of the family of BERT.
 
@@ -68,7 +119,7 @@ class Network:
         self.model: Final = name
         self.cost: Final = _COST
         self.revision: Final = sha256(raw).hexdigest()[:_REVISION]
-        self._fed = self._taken()
+        _require_pieces(self._session, name)
         self._output = self._given()
         self.dimensions: Final = len(self._run([pieces.unknown]))
 
@@ -97,27 +148,14 @@ class Network:
         import numpy as np
 
         ids = np.array([[self._pieces.start, *cut, self._pieces.end]], np.int64)
-        fed = dict(zip(_FED, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
-        try:
-            [found] = self._session.run([self._output], {name: fed[name] for name in self._fed})
-        except Exception as error:  # its own errors have no class in common
-            raise InferenceError(f"{self.model} cannot be run: {_line(error)}") from error
-        whole = found[0].astype(np.float64)
+        fed = (ids, np.ones_like(ids), np.zeros_like(ids))
+        whole = _run(self._session, self._output, fed, self.model)[0].astype(np.float64)
         if whole.ndim > 1:
             whole = whole.mean(axis=0) if self._pool == "mean" else whole[0]
         if whole.ndim != 1 or not np.isfinite(whole).all():
             raise InferenceError(f"{self.model} gives what is no vector of numbers")
         length = np.sqrt(np.square(whole).sum())
         return whole / length if length else whole
-
-    def _taken(self) -> list[str]:
-        names = [one.name for one in self._session.get_inputs()]
-        if not {_FED[0]} <= set(names) <= set(_FED):
-            raise InferenceError(
-                f"{self.model} takes {', '.join(names)[:200]}, not pieces of texts",
-                hint=f"A model of the family of BERT takes {', '.join(_FED)}.",
-            )
-        return names
 
     def _given(self) -> str:
         shapes = {one.name: len(one.shape or ()) for one in self._session.get_outputs()}
@@ -154,6 +192,26 @@ def read_model(file: Path, digest: str | None = None) -> bytes:
             hint="Install it again, or name the folder of a model of your own: inference.folder.",
         )
     return raw
+
+
+def _require_pieces(session: Any, model: str) -> None:
+    names = [one.name for one in session.get_inputs()]
+    if not {_FED[0]} <= set(names) <= set(_FED):
+        raise InferenceError(
+            f"{model} takes {', '.join(names)[:200]}, not pieces of texts",
+            hint=f"A model of the family of BERT takes {', '.join(_FED)}.",
+        )
+
+
+def _run(session: Any, output: str, fed: tuple[Any, Any, Any], model: str) -> Any:
+    """Return one output for pieces, their mask, and which of two texts each is of."""
+    taken = {one.name for one in session.get_inputs()}
+    given = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in taken}
+    try:
+        [found] = session.run([output], given)
+    except Exception as error:  # its own errors have no class in common
+        raise InferenceError(f"{model} cannot be run: {_line(error)}") from error
+    return found
 
 
 def _session(raw: bytes, name: str) -> Any:

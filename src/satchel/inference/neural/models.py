@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.errors import ConfigError, InferenceError, MissingExtraError
-from satchel.inference.neural.encoder import LONGEST, Network, read_model
+from satchel.inference.neural.encoder import LONGEST, CrossEncoder, Network, read_model
 from satchel.inference.neural.wordpiece import UNCASED, WordPieces, read_list, read_tokenizer
 
 MINILM = "all-MiniLM-L6-v2-int8"
@@ -18,6 +18,9 @@ _DIGEST = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 
 _FILES = ("model.onnx", "onnx/model.onnx")
 _LEAST_PIECES, _MOST_PIECES = 3, 512
+_LEAST_PAIR = 8
+"""Pieces of two texts together, with three around them."""
+
 _MOST_BYTES = 1 << 20
 
 
@@ -51,13 +54,7 @@ def from_folder(folder: Path) -> Network:
         ConfigError: If there is no model.
         InferenceError: If it is none of the family of BERT.
     """
-    files = [folder / name for name in _FILES if (folder / name).is_file()]
-    if not files:
-        raise ConfigError(
-            f"there is no {' or '.join(_FILES)} in {folder}",
-            field="inference.folder",
-            hint="Export it with optimum or sentence-transformers, as one file.",
-        )
+    file = _file_of(folder, "inference.folder")
     longest = _told(folder / "sentence_bert_config.json").get("max_seq_length", LONGEST)
     if type(longest) is not int or not _LEAST_PIECES <= longest <= _MOST_PIECES:
         raise InferenceError(
@@ -66,7 +63,39 @@ def from_folder(folder: Path) -> Network:
         )
     pool = _pool(_told(folder / "1_Pooling" / "config.json"))
     name = f"onnx:{folder.resolve().name}"
-    return Network(read_model(files[0]), _pieces(folder), name, longest=longest, pool=pool)
+    return Network(read_model(file), _pieces(folder), name, longest=longest, pool=pool)
+
+
+def cross_encoder_from_folder(folder: Path) -> CrossEncoder:
+    """Return the cross-encoder of a folder, as ``optimum`` exports it.
+
+    It holds ``model.onnx``, there or in ``onnx/``, and ``tokenizer.json`` or ``vocab.txt``;
+    ``config.json`` says how many pieces it takes.
+
+    Raises:
+        ConfigError: If there is no model.
+        InferenceError: If it is none that gives one number for two texts.
+    """
+    file = _file_of(folder, "inference.reranker")
+    longest = _told(folder / "config.json").get("max_position_embeddings", _MOST_PIECES)
+    if type(longest) is not int or longest < _LEAST_PAIR:
+        raise InferenceError(
+            f"max_position_embeddings is {_LEAST_PAIR} or more", file="config.json"
+        )
+    name = f"onnx:{folder.resolve().name}"
+    longest = min(longest, _MOST_PIECES)
+    return CrossEncoder(read_model(file), _pieces(folder), name, longest=longest)
+
+
+def _file_of(folder: Path, field: str) -> Path:
+    files = [folder / name for name in _FILES if (folder / name).is_file()]
+    if not files:
+        raise ConfigError(
+            f"there is no {' or '.join(_FILES)} in {folder}",
+            field=field,
+            hint="Export it with optimum or sentence-transformers, as one file.",
+        )
+    return files[0]
 
 
 def _pieces(folder: Path) -> WordPieces:

@@ -2,7 +2,7 @@
 
 Each signal is divided by its largest value among the nominated memories, so that it is between 0
 and 1 whatever its unit, and their weighted sum orders. How the weights were chosen, and what was
-tried besides, is in docs/decisions/0088.
+tried besides, is in docs/decisions/0088 and 0099.
 
 - **words**: BM25 of the memory's own words. A turn of a conversation is scored together with a
   weighted part of the turns around it, bounded by length: a long answer does not swamp the short
@@ -10,8 +10,13 @@ tried besides, is in docs/decisions/0088.
 - **meaning**: the cosine of the vectors; a turn also counts a part of its neighbours'.
 - **thread**: how much of the question the whole conversation covers.
 - **speaker**: whether the question names who said it.
-- **dated**: whether it names a time, where the question asks for one ("when").
-- **time**: whether it is of the time that the question names ("last May").
+- **dated**: whether it names a time, where the question asks for one ("when"), or the very time
+  that the question names; "yesterday" counts from when it was said.
+- **time**: whether it is, or says that it is, of the time that the question names ("last May").
+- **phrase**: whether words that stand together in the question do so in it; of the best alone, and
+  the less, the shorter memories are.
+- **reranked**: how well a reranker finds that it answers, where one is configured; of the best
+  alone.
 - **linked**: a part of the score of another memory that an edge connects it with.
 """
 
@@ -28,6 +33,9 @@ from satchel.stores.matching import Totals, bm25, rarity
 WORDS, LINKED = 1.0, 0.5
 """The weight of words; and the part of another memory's whole score that an edge brings."""
 
+RERANKED = 1.0
+"""The weight of a reranker, for the best memories alone: the others have less before it already."""
+
 AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
 """What a turn counts of its neighbours' scores, by their distance in the log."""
 
@@ -40,7 +48,7 @@ SHORT, BRIEF = 75, 30
 SHORT_BYTES = 500
 """Bytes of a memory outside conversations that count as short."""
 
-_LEAST_RARITY = 0.2
+LEAST_RARITY = 0.2
 """What a term counts that most of the nominated memories have."""
 
 QUESTIONS = 0.2
@@ -61,6 +69,8 @@ class Weights(msgspec.Struct, frozen=True, gc=False):
     speaker: float = 0.4
     dated: float = 0.5
     time: float = 1.0
+    phrase: float = 1.0
+    """Where all nominated memories are long; the less, the shorter they are."""
 
 
 USUAL = Weights()
@@ -83,6 +93,12 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     speaker: float = 0.0
     dated: float = 0.0
     time: float = 0.0
+    phrase: float = 0.0
+    """Whether words that stand together in the question do so in it; of the best alone."""
+
+    reranked: float = 0.0
+    """How well a reranker finds that it answers, from 0 for the worst of the best to 1."""
+
     linked: float = 0.0
     """The part of its score that it has from another memory, not weighted again."""
 
@@ -98,7 +114,8 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def score(self) -> float:
         """The weighted sum."""
         own = self.words, self.meaning, self.thread, self.speaker, self.dated, self.time
-        return rounded(weighted(self.weights, *own) + self.linked)
+        best = self.weights.phrase * self.phrase + RERANKED * self.reranked
+        return rounded(weighted(self.weights, *own) + best + self.linked)
 
 
 def weighted(  # noqa: PLR0913 - an argument a signal
@@ -150,7 +167,7 @@ class Nominees:
         """
         totals = Totals(len(self.places), lengths)
         found = (rarity(having, totals) for having in _having(self.terms, self.masks))
-        return [max(each, _LEAST_RARITY) for each in found]
+        return [max(each, LEAST_RARITY) for each in found]
 
     def covered(self) -> dict[str, float]:
         """Return how much of the question each conversation covers.

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec import structs
@@ -22,6 +23,7 @@ from satchel.recall.ranking.fusing import (
     ordered,
 )
 from satchel.recall.ranking.matrix import fused_matrix
+from satchel.recall.ranking.phrases import FIRST, LEAST_WEIGHT, phrases
 from satchel.recall.ranking.texts import Sought, Text, known
 from satchel.recall.when import Told, asks_when
 from satchel.stores.matching import Term
@@ -65,6 +67,7 @@ class Ranking:
         self._nominees = Nominees(len(question.terms))
         self._numbers = dict[int, int]()
         self._fused = Fused((), (), (), (), ())
+        self._phrases = dict[int, float]()
 
     def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> dict[int, float]:
         """Add memories, and return the scores of all by position, best first.
@@ -84,10 +87,20 @@ class Ranking:
             self._nominees = Nominees(self._nominees.terms)
         self._take({at: row for at, row in self._rows.items() if at not in self._numbers})
         longer = self._usual.meaning * (1 + self._usual.long * self._nominees.length())
-        self._weights = structs.replace(self._usual, meaning=rounded(longer))
+        phrase = rounded(self._usual.phrase * self._nominees.length())
+        self._weights = structs.replace(self._usual, meaning=rounded(longer), phrase=phrase)
         self._fused = self._in_order()
         places, scores = self._nominees.places, self._fused.scores
         return {places[at]: scores[at] for at in self._fused.best}
+
+    def with_phrases(self, scores: dict[int, float]) -> dict[int, float]:
+        """Return scores best first, those of the best with what their phrases count."""
+        if self._weights.phrase < LEAST_WEIGHT:
+            return scores
+        texts = {place: known(self._rows[place]).tokens for place in islice(scores, FIRST)}
+        self._phrases = phrases(self._question.terms, texts)
+        found = scores | {place: self.signals(place).score for place in self._phrases}
+        return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
     @property
     def is_of_time(self) -> bool:
@@ -104,6 +117,7 @@ class Ranking:
             speaker=self._nominees.speaker[at],
             dated=self._nominees.dated[at],
             time=self._nominees.time[at],
+            phrase=self._phrases.get(place, 0.0),
             cosine=self._cosines.get(place),
             weights=self._weights,
         )
@@ -114,7 +128,7 @@ class Ranking:
         self._numbers |= zip(rows, range(len(one.places), len(one.places) + len(rows)), strict=True)
         runs = [row.run for row in given]
         sizes = [SHORT_BYTES / max(len(row.body or b""), 1) for row in given]
-        lengths = [0] * len(rows)
+        lengths, named = [0] * len(rows), [False] * len(rows)
         if self._has_turns:
             texts = list(map(known, given))
             lengths = [text.length for text in texts]
@@ -123,13 +137,16 @@ class Ranking:
             one.has += (has := [text.times(self._sought) for text in texts])
             one.masks += [sum([1 << at for at in each]) if each else 0 for each in has]
             one.speaker += [self._speaks(text) for text in texts]
-            one.dated += [float(self._asks_when and text.dated) for text in texts]
+            if told is not None:
+                named = [text.names(row, told) for text, row in zip(texts, given, strict=True)]
+            pairs = zip(texts, named, strict=True)
+            one.dated += [float(names or (self._asks_when and text.dated)) for text, names in pairs]
         else:
             others = (b'"actor"' in (row.body or b"") for row in given)
-            pairs = zip(others, given, strict=True)
+            acting = zip(others, given, strict=True)
             one.has += [{}] * len(rows)
             one.masks += lengths
-            one.speaker += [self._speaks(known(row)) if acts else 0.0 for acts, row in pairs]
+            one.speaker += [self._speaks(known(row)) if acts else 0.0 for acts, row in acting]
             one.dated += [0.0] * len(rows)
         one.places += rows
         one.runs += runs
@@ -138,7 +155,10 @@ class Ranking:
             min(1.0, long if run is None else SHORT / max(length, 1))
             for long, run, length in zip(sizes, runs, lengths, strict=True)
         ]
-        one.time += [float(told is not None and told.includes(row.moment)) for row in given]
+        one.time += [
+            float(names or (told is not None and told.includes(row.moment)))
+            for row, names in zip(given, named, strict=True)
+        ]
 
     def _speaks(self, text: Text) -> float:
         """Tell whether the question names who says it, by the first word of the name at least."""

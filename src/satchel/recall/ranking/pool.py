@@ -84,6 +84,7 @@ class Pool:
             rows |= beside
             cosines = self._meaning.cosines(list(beside.values()))
             self.scores = self._ranking.add(beside, {}, cosines)
+        self.scores = self._ranking.with_phrases(self.scores)
         self.is_of_time = self._ranking.is_of_time
         self._hop(rows)
 

@@ -19,7 +19,7 @@ from satchel.ledger.view import View
 from satchel.memory.entries import Entry, Episodic
 from satchel.memory.records import AnyRecord, Model
 from satchel.ports.rows import Row, words_in
-from satchel.recall.when import names_time
+from satchel.recall.when import Told, names_time, times_named
 from satchel.seal.records import shape_of
 from satchel.stores.matching import Term, tokens_of
 from satchel.type_info import resolved
@@ -50,7 +50,7 @@ class Text:
         row: The memory, as the store has it.
     """
 
-    __slots__ = ("_counts", "_dated", "_words", "asks", "length", "who")
+    __slots__ = ("_counts", "_dated", "_times", "_words", "asks", "length", "who")
 
     def __init__(self, row: Row) -> None:
         self.who: tuple[str, ...] = ()
@@ -62,6 +62,7 @@ class Text:
         self._words, self._counts = "", dict[str, int]()
         self.asks = False
         self._dated: bool | None = None
+        self._times: tuple[str, ...] | None = None
         model = _model_of(row.body or b"")
         if isinstance(model, Episodic) and model.actor:
             self.who = _name_of(model.actor.rpartition(":")[2])
@@ -86,6 +87,19 @@ class Text:
         if self._dated is None:
             self._dated = names_time(self.tokens)
         return self._dated
+
+    def names(self, row: Row, told: Told) -> bool:
+        """Tell whether it names a time that is of another one, counted from when it was said.
+
+        Args:
+            row: The memory.
+            told: The other time.
+        """
+        if self._times is None:
+            at, model = row.moment, _model_of(row.body or b"")
+            said = words_in(model)[:LONGEST] if isinstance(model, Entry) else ""
+            self._times = () if at is None else times_named(said, at)
+        return any(map(told.includes, self._times))
 
     @property
     def size(self) -> int:

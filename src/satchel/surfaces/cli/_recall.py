@@ -38,6 +38,7 @@ class Asked:
     no_code: bool = False
     no_files: bool = False
     any_time: bool = False
+    rerank: bool | None = None
     explain: bool = False
     session: str | None = None
     json: bool = False
@@ -68,6 +69,7 @@ class Asked:
             with_expired=self.with_expired,
             files=not self.no_files,
             times=not self.any_time,
+            rerank=self.rerank,
         )
 
 
@@ -110,6 +112,8 @@ def _show(answer: actions.Answer, *, explain: bool) -> None:
         _show_passage(passage)
     for note in answer.notes:
         message(note)
+    if answer.plan.reranker_note:
+        message(answer.plan.reranker_note)
     if not (answer.memories or answer.files):
         message("nothing found")
     _tell_left_out(answer)
@@ -155,6 +159,8 @@ def _tell_time(plan: actions.SearchPlan) -> None:
 def _tell_plan(plan: actions.SearchPlan) -> None:
     message(f"searched for: {', '.join(plan.terms) or 'the newest'}")
     message(f"vectors: {plan.vectors or plan.note or 'none; satchel embed makes them'}")
+    if plan.reranker is not None:
+        message(f"reranked by: {plan.reranker}")
     message(
         f"nominated: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
         f" {plan.by_edges:,} by edges; looked at: {plan.looked_at:,}"
@@ -176,14 +182,11 @@ def _tell_versions(memory: actions.Memory) -> None:
         line(f"  took the place of {other[:_SHOWN_DIGITS]}", style="dim")
 
 
-_PARTS = ("words", "meaning", "thread", "speaker", "dated", "time")
+_PARTS = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "reranked")
 
 
 def _tell_why(why: actions.Why, terms: list[str]) -> None:
-    parts = {
-        name: getattr(why, name)
-        for name in ("words", "meaning", "thread", "speaker", "dated", "time")
-    }
+    parts = {name: getattr(why, name) for name in _PARTS}
     told = [f"{name} {part:.2f}" for name, part in parts.items() if part]
     if why.linked_to is not None:
         told.append(f"linked with {why.linked_to[:_SHOWN_DIGITS]} {why.linked:.2f}")

@@ -63,6 +63,12 @@ def recall_command(
     any_time: Annotated[
         bool, typer.Option("--any-time", help="Ignore a time named in the words.")
     ] = False,
+    rerank: Annotated[
+        bool | None,
+        typer.Option(
+            "--rerank/--no-rerank", help="With or without the reranker that is configured."
+        ),
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say how it was searched, and what scores are made of."),
@@ -105,6 +111,7 @@ def recall_command(
             no_code=no_code,
             no_files=no_files,
             any_time=any_time,
+            rerank=rerank,
             explain=explain,
             session=session,
             json=as_json,

@@ -99,6 +99,7 @@ class Question(Body):
     as_of: int | str | None = None
     with_expired: bool = False
     any_time: bool = False
+    rerank: bool | None = None
     explain: bool = False
     code: bool = True
     files: bool = True

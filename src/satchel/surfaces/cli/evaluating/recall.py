@@ -28,6 +28,14 @@ def recall_command(
     any_time: Annotated[
         bool, typer.Option("--any-time", help="Ignore a time named in a question.")
     ] = False,
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            "--reranker",
+            help="Put the first thirty in order again, by sentence-transformers:MODEL,"
+            " fastembed:MODEL or onnx:FOLDER.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure recall on conversations with questions, and the turns that answer them.
@@ -47,6 +55,7 @@ def recall_command(
             model=model,
             vectors=not no_vectors,
             any_time=any_time,
+            reranker=reranker,
             progress=tell,
         )
     if as_json:
@@ -62,7 +71,8 @@ def recall_command(
     columns = ["", "questions", "R@5", "R@10", "R@20", "NDCG@10", "Hit@10"]
     table([*columns, "1,024 tokens", "4,096 tokens", "session Hit@1"], rows)
     what = [count(found.conversations, "conversation"), count(found.turns, "turn")]
-    message(f"{', '.join(what)}; vectors: {found.vectors or 'none'}")
+    again = f"; reranked by {found.reranker}" if found.reranker else ""
+    message(f"{', '.join(what)}; vectors: {found.vectors or 'none'}{again}")
     if found.left_out:
         message(f"{count(found.left_out, 'question')} left out: they name no turn that is there")
     for note in found.notes:
