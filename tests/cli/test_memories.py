@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -46,7 +47,7 @@ def test_a_new_machine_remembers_at_once(satchel: Run) -> None:
     assert ran.status == 0
     assert ran.out.startswith("blake3:")
     assert len(ran.out.split()) == 1
-    assert "made a signing key" in ran.err
+    assert "created the signing key" in ran.err
     assert "created the bank 'default'" in ran.err
     again = satchel("remember", "Bob drinks coffee")
     assert again.err == ""
@@ -54,13 +55,18 @@ def test_a_new_machine_remembers_at_once(satchel: Run) -> None:
     assert shown.index("Bob drinks coffee") < shown.index("Ada takes her tea without sugar  #tea")
 
 
-def test_init_says_what_is_there_and_what_to_do_next(satchel: Run, own_home: Path) -> None:
+def test_init_says_what_is_there_and_what_to_do_next(
+    satchel: Run, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once; the second time there is nothing to do."""
     ran = satchel("init", "assistant")
     assert ran.status == 0
     assert str(own_home) in ran.out
     assert "assistant" in ran.out
-    assert "satchel keys export --secret" in ran.err
+    advice = next(line for line in ran.err.splitlines() if "keys export" in line)
+    monkeypatch.chdir(tmp_path)
+    assert satchel(*shlex.split(advice.partition(": satchel ")[2])).status == 0
+    assert (tmp_path / "default.key.json").exists()
     again = satchel("init", "assistant")
     assert (again.status, again.out) == (0, ran.out)
     assert "all there" in again.err

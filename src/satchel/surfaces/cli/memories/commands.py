@@ -10,7 +10,7 @@ from satchel.actions.memories import operations, showing
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.surfaces.cli._console import count, facts, message, print_json, print_raw, state
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key
+from satchel.surfaces.cli._options import InBank, Json, Owner, export_of, owner_key
 from satchel.surfaces.cli.memories import _showing as views
 from satchel.surfaces.cli.memories._source import (
     Changes,
@@ -80,8 +80,9 @@ def init_command(name: Name = None, key: Owner = None, as_json: Json = False) ->
     bank = done.name or done.bank or f"{count(done.banks, 'bank')}: satchel banks list"
     facts([("home", done.home), ("store", done.store), ("bank", bank)])
     if "bank" in done.made:
-        message("Keep a copy of your key in another place: satchel keys export --secret")
-        message('Then: satchel remember "..."')
+        name = key or state.settings.options.keys.name
+        message(f"Keep a copy of your key elsewhere: {export_of(name)}")
+        message('Next: satchel remember "..."')
     elif not done.made:
         message("It was all there already.")
 
