@@ -11,10 +11,13 @@ from satchel.conformance.stores import (
     lasting,
     naming,
     removing,
+    verification,
     walking,
 )
 
-_PARTS = (keeping, naming, committing, lasting, removing, finding, walking, beside)
+_PARTS = (
+    *(keeping, naming, committing, lasting, removing, finding, verification, walking, beside),
+)
 _ASKED = re.compile(r'\.(?:need|opener)\("([a-z_]+)"\)')
 
 

@@ -148,3 +148,6 @@ def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> 
         both.append(memory(5), changes=changes)
         found = both.same(lambda reader: sorted(reader.word_positions(BANK)))
         assert found == [0, 2, 3, 5]
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]

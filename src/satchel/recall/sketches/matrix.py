@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
-from satchel.recall.digits import told
+from satchel.recall.digits import PLACES
 from satchel.recall.sketches.asked import LOOKED_AT, Asked
 from satchel.recall.sketches.drawing import BITS, part_of, size_of
 
-_WORD = 64
+_WORD, _HALF = 64, 256
+_TOGETHER = 64
+"""Parts whose signs are compared at once."""
 
 
 class _Held(NamedTuple):
@@ -71,7 +73,7 @@ class MatrixSketches:
             bits = np.unpackbits(np.frombuffer(kept[:BITS], np.uint8), bitorder="little")
             held.there[at] = bits
             held.signs[at] = self._signs_of(held.rows[at]).T
-            wide = held.rows[at].astype(np.int64)
+            wide = held.rows[at].astype(np.float32)  # exact: below 2**24
             held.squares[at] = np.einsum("ij,ij->i", wide, wide)
         self._held = held._replace(slots=slots)
 
@@ -81,8 +83,7 @@ class MatrixSketches:
         some = self._alike(held, asked)
         cosines, places = self._cosines(held, some, asked), _places(held, some)
         best = np.lexsort((places, -cosines))[:limit]
-        found = zip(places[best].tolist(), cosines[best].tolist(), strict=True)
-        return {place: told(cosine) for place, cosine in found}
+        return dict(zip(places[best].tolist(), self._told(cosines[best]), strict=True))
 
     def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
@@ -90,11 +91,13 @@ class MatrixSketches:
         for place in places:
             number, at = divmod(place, SKETCHED_TOGETHER)
             slot = held.slots.get(number)
-            if slot is not None and held.there[slot, at]:
+            if slot is not None:
                 there[place] = slot * SKETCHED_TOGETHER + at
         some = self._np.array(list(there.values()), dtype=int)
-        found = self._cosines(held, some, asked).tolist()
-        return {place: told(cosine) for place, cosine in zip(there, found, strict=True)}
+        drawn = held.there.ravel()[some]
+        found = self._told(self._cosines(held, some, asked))
+        pairs = zip(there, found, drawn.tolist(), strict=True)
+        return {place: cosine for place, cosine, is_there in pairs if is_there}
 
     def _alike(self, held: _Held, asked: Asked) -> Any:
         """Return where those are whose signs are most alike, among equals the first of the log."""
@@ -103,9 +106,11 @@ class MatrixSketches:
         if np.count_nonzero(there) <= LOOKED_AT:
             return np.flatnonzero(there)
         [signs] = self._signs_of(np.array([asked.numbers]))
-        apart = np.zeros((used, SKETCHED_TOGETHER), np.uint16)
-        for word, given in enumerate(signs):
-            apart += np.bitwise_count(held.signs[:used, word] ^ given)
+        apart = np.empty((used, SKETCHED_TOGETHER), np.uint16)
+        for start in range(0, used, _TOGETHER):  # so much as the caches of a processor hold
+            end = min(used, start + _TOGETHER)
+            counts = np.bitwise_count(held.signs[start:end] ^ signs[:, None])
+            np.add.reduce(counts, axis=1, dtype=np.uint16, out=apart[start:end])
         apart = apart.ravel()
         apart[~there] = self._size + 1
         far = np.partition(apart, LOOKED_AT - 1)[LOOKED_AT - 1]
@@ -114,12 +119,22 @@ class MatrixSketches:
         return np.concatenate([nearer, as_far[: LOOKED_AT - len(nearer)]])
 
     def _cosines(self, held: _Held, some: Any, asked: Asked) -> Any:
+        """Return the cosines of sketches.
+
+        Everything that is added up is whole, and exact in whatever order: below 2**24 with
+        numbers of 32 bits, since those of the question are split into two halves, and 2**53 after.
+        """
         np = self._np
-        rows = held.rows.reshape(-1, self._size)[some].astype(float)
-        # Whole numbers below 2**53: exact, in whatever order they are added.
+        rows = held.rows.reshape(-1, self._size)[some].astype(np.float32)
+        halves = np.divmod(np.array(asked.numbers), _HALF)
+        high, low = (rows @ np.array(halves, np.float32).T).T.astype(float)
         squares = held.squares.ravel()[some] * float(asked.square)
-        dots = rows @ np.array(asked.numbers, dtype=float)
+        dots = high * _HALF + low
         return np.divide(dots, np.sqrt(squares), out=np.zeros_like(dots), where=squares > 0)
+
+    def _told(self, cosines: Any) -> list[float]:
+        found: list[float] = (self._np.rint(cosines * PLACES) / PLACES).tolist()
+        return found
 
     def _signs_of(self, rows: Any) -> Any:
         """Return the signs of numbers, 64 in a word, for each row."""
