@@ -37,7 +37,7 @@ def turn(bank: Bank, sentence: str) -> Iterator[str]:
                 bank.forget(memory.id, reason=sentence)
                 yield f"Forgotten: {memory.gist}"
     else:
-        known = bank.list(type="semantic", tag="user", oldest_first=True)
+        known = bank.list(type="semantic", tags="user", oldest_first=True)
         yield from (memory.gist for memory in known)
         if not known.memories:
             yield "I know nothing of you yet."

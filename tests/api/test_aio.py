@@ -49,7 +49,7 @@ def test_an_agent_that_awaits_remembers() -> None:
             made = await store.create_bank("other")
             assert (made.name, len(await store.banks())) == ("other", 2)
             with pytest.raises(UsageError):
-                await bank.forget()
+                await bank.forget([])
         with pytest.raises(ClosedError):
             await bank.list()
 

@@ -1,5 +1,6 @@
 """The command line, run inside this process or as a process of its own."""
 
+import io
 import json
 import os
 import signal
@@ -40,8 +41,9 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def satchel(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process."""
+def satchel(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in this process; its standard input is empty."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
 
     def call(*arguments: str | Path) -> Ran:
         capsys.readouterr()

@@ -38,8 +38,8 @@ def test_links_and_ways_are_shown_and_drive_no_terminal(satchel: Run) -> None:
     assert "\u202e" not in ran.out
     way = satchel("path", first, second)
     assert way.out.index("likes tea") < way.out.index("derives_from") < way.out.index("green")
-    assert "nothing connects" in satchel("path", second, second).err
-    assert "nothing is linked" in satchel("links", first, "--type", "none").err
+    assert "no path found" in satchel("path", second, second).err
+    assert "no links found" in satchel("links", first, "--type", "none").err
     assert "There may be more" in satchel("links", first, "--hops", "2", "--budget", "1").err
     found = satchel("links", first, "--json").json
     assert [each["id"] for each in found["things"]] == [second]

@@ -130,7 +130,7 @@ def test_a_holder_wakes_up_with_what_its_token_opens_and_judges_nothing(
 ) -> None:
     """Rehydration is a permission of its own; the rest is the owner's, with nothing told."""
     client.post(f"{bank}/entries", json={"text": "the safe is behind the stove"})
-    (entry,) = client.get(f"{bank}/entries", params={"tag": "drinks"}).json()["memories"]
+    (entry,) = client.get(f"{bank}/entries", params={"tags": "drinks"}).json()["memories"]
     client.post(f"{bank}/sessions", json={"name": "secret talk"})
     key = SigningKey.generate()
     asked = {"audience": key.did, "any_of": ["drinks"], "permissions": ["rehydrate"]}

@@ -14,6 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from token_kit import HOLDER, STRANGER, chain_of, child_of, grant, later
 
 from satchel.actions.config import load_settings
+from satchel.actions.memories.operations import RememberOptions
 from satchel.actions.signing import signing_key
 from satchel.api.satchel import Satchel, opened
 from satchel.memory.times import now
@@ -372,7 +373,7 @@ def test_attack_a_token_that_does_not_hold_over_standard_streams(
         with opened(Satchel, settings) as satchel:
             tools = Tools(Asker(satchel=satchel, settings=settings))
             with pytest.raises(ToolError) as caught:
-                tools.remember("coffee", tags=["hot"], bank=place.bank)
+                tools.remember(place.bank, RememberOptions("coffee", tags=["hot"]))
         found[wrong] = str(caught.value).partition(":")[0]
     assert found == {wrong: code for wrong, (_, code) in WRONG_TOKENS.items()}
     assert place.memories == 2
@@ -389,7 +390,7 @@ def test_a_host_that_was_given_a_token_sees_what_it_opens(
         woken = tools.recall("tea stove")
         assert TEA in woken.text
         assert "behind the" not in woken.text
-        assert tools.remember("green", tags=["drinks"]).is_new
+        assert tools.remember(None, RememberOptions("green", tags=["drinks"])).is_new
 
 
 @DOORS
@@ -399,7 +400,7 @@ def test_attack_another_bank_than_the_tokens_is_asked_for(door: Door, place: Pla
     refused = send(place, presented(place, request, place.chain()))
     assert code_of(refused) == "token.refused"
     client = place.served.client()
-    listed = client.get(f"/v1/banks/{place.bank}/entries", params={"tag": "secret"}).json()
+    listed = client.get(f"/v1/banks/{place.bank}/entries", params={"tags": "secret"}).json()
     said = set[str]()
     for there in (listed["memories"][0]["id"], "blake3:" + "0" * 64):
         request = presented(place, door(place, "forget", ids=[there]), place.chain(DRINKS))

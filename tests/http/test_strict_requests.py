@@ -96,7 +96,7 @@ def test_a_query_that_says_what_is_not_known_is_refused_by_every_route(served: S
     assert "did you mean 'components'" in wrong["title"]
     twice = client.get("/v1/banks/b/entries?limit=1&limit=1000")
     assert (twice.status_code, twice.json()["field"]) == (400, "limit")
-    assert client.get("/v1/banks/b/entries?tag=a&tag=b").is_success
+    assert client.get("/v1/banks/b/entries?tags=a&tags=b").is_success
 
 
 def test_every_route_declares_who_may_use_it_and_what_it_takes(served: Served) -> None:

@@ -20,8 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from token_kit import chain_of, later
 
 from satchel.actions.config import load_settings
+from satchel.actions.memories import operations
 from satchel.actions.signing import signing_key
-from satchel.api.bank import Bank
 from satchel.api.satchel import Satchel, opened
 from satchel.memory.times import now
 from satchel.seal.tokens.scope import Tags
@@ -111,7 +111,7 @@ def test_tools_say_what_they_do_to_memory(own_home: Path) -> None:
 
     async def work(client: Client) -> None:
         tools = {one.name: one for one in (await client.list_tools()).tools}
-        assert len(tools) == 10
+        assert len(tools) == 11
         for name, tool in tools.items():
             assert tool.annotations is not None
             assert tool.description
@@ -266,7 +266,7 @@ def test_the_official_client_speaks_over_streamable_http(own_home: Path, mode: s
             async with httpx.AsyncClient(transport=door) as asks:
                 transport = streamable_http_client("http://localhost/mcp", http_client=asks)
                 async with Client(transport, mode=mode) as client:
-                    assert len((await client.list_tools()).tools) == 10
+                    assert len((await client.list_tools()).tools) == 11
                     await call(client, "remember", text="the ferry leaves at nine")
                     found = await call(client, "recall", query="ferry")
                     assert "leaves at nine" in found["text"]
@@ -463,7 +463,7 @@ def test_a_defect_of_ours_is_told_without_what_it_is_about(
     def broken(*_: object, **__: object) -> None:
         raise ValueError("the secret of Ada")
 
-    monkeypatch.setattr(Bank, "remember", broken)
+    monkeypatch.setattr(operations.remember, "run", broken)
 
     async def work(client: Client) -> str:
         return str((await client.call_tool("remember", {"text": "x"})).content)

@@ -1,10 +1,10 @@
 """The optional arguments of the Python API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from satchel.api.telling import OnRecord
 from satchel.seal.artifact.body import Progress
@@ -90,101 +90,6 @@ Time = str | datetime | date
 """``2026-03-01T09:30:00+01:00``, a day, or a ``datetime`` with its zone; without one, UTC."""
 
 ComponentName = Literal["episodic", "identity", "procedural", "semantic", "working"]
-
-
-class MemberArguments(TypedDict, total=False):
-    """What a memory says besides its text."""
-
-    type: ComponentName | None
-    """``semantic`` (a fact) when not given."""
-
-    data: Any
-    """The memory as JSON, when it is not words."""
-
-    tags: Sequence[str] | None
-    parents: Sequence[str] | None
-    """Ids of the memories that it was drawn from."""
-
-    kind: str | None
-    """The caller's own word for what it is."""
-
-    metadata: Mapping[str, Any] | None
-    user: str | None
-    agent: str | None
-    run: str | None
-    app: str | None
-    occurred_at: Time | None
-    valid_from: Time | None
-    valid_until: Time | None
-    expires_at: Time | None
-    salience: float | None
-    """How much it matters, 0 to 1."""
-
-    members: Mapping[str, Any] | None
-    """Any other members of an entry, such as ``subject``; see docs/spec/2-records.md."""
-
-    actor: str | None
-    """Who says it, such as ``Ada``: with a run it is the speaker of a turn of that conversation.
-    Else who does it, for the history, such as ``agent:planner``."""
-
-
-class RememberArguments(MemberArguments, total=False):
-    """Optional arguments of ``Bank.remember``."""
-
-    messages: Sequence[Mapping[str, Any]] | None
-    """Messages of a conversation (``run``) instead of a memory: each with ``role``, ``content``
-    and, where known, ``name`` (the speaker) and ``created_at``. Each becomes a turn."""
-
-    key: str | None
-    """A stable name: what is remembered under it again replaces what it named."""
-
-    scrub_secrets: bool
-    """Replace keys, tokens, passwords and cards; they are only counted otherwise."""
-
-
-class UpdateArguments(MemberArguments, total=False):
-    """Optional arguments of ``Bank.update`` and ``Bank.correct``.
-
-    What is not given stays; what is None is taken away. ``metadata`` and the owner (``user``,
-    ``agent``, ``run``, ``app``) are merged, name by name.
-    """
-
-    add_tags: Sequence[str]
-    drop_tags: Sequence[str]
-    reason: str | None
-
-
-class ListArguments(TypedDict, total=False):
-    """Optional arguments of ``Bank.list``."""
-
-    type: ComponentName | Sequence[ComponentName] | None
-    tag: str | Sequence[str] | None
-    """One label, or several, all of which have to be there."""
-
-    kind: str | None
-    key: str | None
-    user: str | None
-    agent: str | None
-    run: str | None
-    app: str | None
-    since: Time | None
-    """First moment, included: of when it happened, or else was made."""
-
-    until: Time | None
-    """Last moment, not included."""
-
-    as_of: int | None
-    """How the bank was when its log had this many records."""
-
-    everything: bool
-    """Also what was replaced or forgotten, has expired, or is held back."""
-
-    oldest_first: bool
-    after: int | None
-    """Go on after this place, which ``Listing.next`` gives."""
-
-    limit: int
-    """50 when not given; 10,000 at most."""
 
 
 class RecallArguments(TypedDict, total=False):

@@ -1,20 +1,15 @@
 """One bank, open: the verbs on its memories."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Unpack
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Unpack
 
 from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.undoing import Undone
 from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
-from satchel.actions.memories import changing, counting, remembering, showing
-from satchel.actions.memories import listing as lists
-from satchel.actions.memories.changing import Edit, Moved, Revised
-from satchel.actions.memories.counting import Stats
-from satchel.actions.memories.listing import Listing, Wanted
-from satchel.actions.memories.remembering import Remembered
-from satchel.actions.memories.showing import History, Shown
+from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.providing import LiveBank
@@ -23,30 +18,21 @@ from satchel.api.arguments import (
     ExportArguments,
     FilePath,
     ImportArguments,
-    ListArguments,
     RecallArguments,
-    RememberArguments,
     Roots,
-    UpdateArguments,
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
 from satchel.api.code import Code
 from satchel.api.continuity.files import Filing
 from satchel.api.continuity.sessions import Conversing
-from satchel.api.linking import Linking
+from satchel.api.operations import method
 from satchel.api.sharing.disclosing import Sharing
 from satchel.api.sharing.removing import Removing
 from satchel.api.waking import Waking
-from satchel.errors import UsageError
-from satchel.memory.entries import Entry
-from satchel.seal.encoding.domain import plain
 from satchel.transfer.near.finding import LEAST
 
-_OWNERS = ("user", "agent", "run", "app")
-_Moves = list[Moved]
 
-
-class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
+class Bank(Sharing, Removing, Waking, Conversing, Filing):
     """The memory of one agent; ``Satchel.bank`` gives it.
 
     May be used from any thread, and after a fork. When a call returns, what it did is durable.
@@ -68,52 +54,22 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
         """The code that its memories speak of: reading source trees, and asking about them."""
         return Code(self._opened, self._lifetime)
 
-    def remember(
-        self,
-        memory: str | Entry | Mapping[str, Any] | None = None,
-        **said: Unpack[RememberArguments],
-    ) -> Remembered:
-        """Store a memory, or with ``messages`` the turns of a conversation.
-
-        Args:
-            memory: Its words; or an entry such as ``Procedural(...)``; or members by name.
-            **said: What it says besides, which wins over an entry's own; and ``key``, ``actor``.
-
-        Raises:
-            EmptyInputError: If it says nothing.
-            UnknownMemoryError: If a parent is not in the bank.
-            UsageError: If a time names no moment, or the like; ``field`` says which.
-            ValueRefusedError: If a member has the wrong shape, or cannot be JSON.
-            LimitError: If it is too large.
-            StoreError: If the store cannot be written; then nothing was kept.
-        """
-        options = known("remember", said, RememberArguments)
-        key, actor = options.pop("key", None), options.pop("actor", None)
-        scrub = bool(options.pop("scrub_secrets", False))
-        parents = options.pop("parents", None) or ()
-        messages = options.pop("messages", None)
-        members = _members(memory)
-        members |= _said(options, members)
-        if messages is not None:
-            alone = [name for name, part in (("key", key), ("parents", parents)) if part]
-            if alone or isinstance(messages, str | bytes | Mapping):
-                field = alone[0] if alone else "messages"
-                raise UsageError("messages are a list, without a key and parents", field=field)
-            if actor is not None:
-                raise UsageError("each message names its own speaker", field="actor")
-            with self._lifetime.use():
-                return remembering.remember_messages(
-                    self._opened, list(messages), members, scrub_secrets=scrub
-                )
+    @contextmanager
+    def _context(self) -> Iterator[OpenBank]:
         with self._lifetime.use():
-            return remembering.remember(
-                self._opened,
-                members,
-                key=_text(key),
-                parents=_texts(parents),
-                actor=_text(actor),
-                scrub_secrets=scrub,
-            )
+            yield self._opened
+
+    remember = method(operations.remember)
+    list = method(operations.list_memories)
+    show = method(operations.show)
+    history = method(operations.history)
+    update = method(operations.update)
+    correct = method(operations.correct)
+    forget = method(operations.forget)
+    restore = method(operations.restore)
+    links = method(operations.links)
+    path = method(operations.path)
+    stats = method(operations.stats)
 
     def recall(self, text: str = "", **wanted: Unpack[RecallArguments]) -> Answer:
         """Return the memories that go best with some words, best first.
@@ -216,81 +172,6 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
         with self._lifetime.use():
             return undo_agent_in(self._opened, imported, reason=reason)
 
-    def update(
-        self, memory: str, text: str | None = None, **said: Unpack[UpdateArguments]
-    ) -> Revised:
-        """Give a memory a new version; the old one stays in its history.
-
-        Args:
-            memory: Its id.
-            text: What it says now; the same as before when None.
-            **said: What is different besides; None takes a member away. And ``reason``, ``actor``.
-
-        Raises:
-            RetiredMemoryError: If it has a newer version, which ``current`` names.
-            UnknownMemoryError: If there is no such memory.
-            SatchelError: As ``remember``.
-        """
-        edit, reason, actor = _edit(text, known("update", said, UpdateArguments))
-        with self._lifetime.use():
-            return changing.update(self._opened, memory, edit, reason=reason, actor=actor)
-
-    def correct(
-        self, memory: str, text: str | None = None, **said: Unpack[UpdateArguments]
-    ) -> Revised:
-        """Put right a memory that was wrong: as ``update``, and the log says that it was.
-
-        Args and Raises: as ``update``.
-        """
-        edit, reason, actor = _edit(text, known("correct", said, UpdateArguments))
-        with self._lifetime.use():
-            return changing.correct(self._opened, memory, edit, reason=reason, actor=actor)
-
-    def forget(
-        self,
-        *memories: str,
-        reason: str | None = None,
-        actor: str | None = None,
-        dry_run: bool = False,
-    ) -> _Moves:
-        """Say that memories are no longer wanted: all of them, or none. The log keeps their text.
-
-        Raises:
-            UnknownMemoryError: If one is not there, or is no memory.
-            RetiredMemoryError: If one has a newer version, which ``current`` names.
-        """
-        with self._lifetime.use():
-            return changing.forget(
-                self._opened, memories, reason=reason, actor=actor, dry_run=dry_run
-            )
-
-    def restore(
-        self,
-        *memories: str,
-        reason: str | None = None,
-        actor: str | None = None,
-        dry_run: bool = False,
-    ) -> _Moves:
-        """Make memories current again that were forgotten: all of them, or none.
-
-        Raises:
-            UnknownMemoryError: If one is not there, or is no memory.
-            RetiredMemoryError: If another version of one is current.
-        """
-        with self._lifetime.use():
-            return changing.restore(
-                self._opened, memories, reason=reason, actor=actor, dry_run=dry_run
-            )
-
-    def show(self, memory: str) -> Shown:
-        """Return a memory, or a record of another type, with all that is known of it.
-
-        Raises:
-            UnknownMemoryError: If there is none.
-        """
-        with self._lifetime.use():
-            return showing.show(self._opened, memory)
-
     def raw(self, memory: str) -> bytes:
         """Return the canonical bytes of a record, which its id is the hash of.
 
@@ -299,21 +180,6 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
         """
         with self._lifetime.use():
             return showing.raw(self._opened, memory)
-
-    def history(self, memory: str, *, limit: int = 100) -> History:
-        """Return the newest versions of a memory, oldest first, and what was said of each.
-
-        Raises:
-            UnknownMemoryError: If there is no such memory.
-            UsageError: If ``limit`` is below 1.
-        """
-        with self._lifetime.use():
-            return showing.history(self._opened, memory, limit=limit)
-
-    def stats(self) -> Stats:
-        """Count what is in the bank; every memory is proved on the way."""
-        with self._lifetime.use():
-            return counting.stats(self._opened)
 
     def embed(self, model: str | None = None, *, rebuild: bool = False) -> Embedded:
         """Make the vectors that memories lack; see ``satchel embed``.
@@ -342,68 +208,3 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
         """
         with self._lifetime.use():
             return duplicates(self._opened, least=similarity, most=limit)
-
-    def list(self, **wanted: Unpack[ListArguments]) -> Listing:
-        """Return a page of memories, the newest first; it can be gone through like a list.
-
-        Args:
-            **wanted: Which, and how many: see ``ListArguments``.
-
-        Raises:
-            UsageError: If a time names no moment, or a number is out of range.
-        """
-        options = known("list", wanted, ListArguments)
-        types, tags = options.pop("type", None), options.pop("tag", None)
-        asked = Wanted(types=_texts(types), tags=_texts(tags), **options)
-        with self._lifetime.use():
-            return lists.list_memories(self._opened, asked)
-
-
-def _members(memory: str | Entry | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what was given in place of a text as members by name."""
-    if memory is None:
-        return {}
-    if isinstance(memory, str):
-        return {"text": memory}
-    return plain(memory) if isinstance(memory, Entry) else dict(memory)
-
-
-def _said(options: dict[str, Any], members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as members of an entry; owners are put into the scope there is."""
-    found = {**(options.pop("members", None) or {})}
-    owner = {name: options.pop(name) for name in _OWNERS if name in options}
-    found |= options
-    if isinstance(found.get("metadata"), Mapping):
-        found["metadata"] = dict(found["metadata"])
-    if isinstance(found.get("tags"), Collection) and not isinstance(found["tags"], str):
-        found["tags"] = [*found["tags"]]
-    if owner:
-        found["scope"] = {**(found.get("scope") or members.get("scope") or {}), **owner}
-    return found
-
-
-def _edit(text: str | None, options: dict[str, Any]) -> tuple[Edit, str | None, str | None]:
-    reason, actor = options.pop("reason", None), options.pop("actor", None)
-    add_tags, drop_tags = options.pop("add_tags", ()), options.pop("drop_tags", ())
-    parents = options.pop("parents", None)
-    members = _said(options, {})
-    if text is not None:
-        members["text"] = text
-    edit = Edit(
-        members=members,
-        add_tags=_texts(add_tags),
-        drop_tags=_texts(drop_tags),
-        parents=None if parents is None else _texts(parents),
-    )
-    return edit, reason, actor
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _texts(value: Any) -> Sequence[str]:
-    """Return one text, several or none as several."""
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)

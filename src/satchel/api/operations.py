@@ -10,6 +10,7 @@ from satchel.ports.operations import Field, Operation
 
 _C = TypeVar("_C")
 _C_co = TypeVar("_C_co", covariant=True)
+_O = TypeVar("_O")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -35,14 +36,18 @@ def method(
     """
 
     def call(self: HasContext[_C], /, *args: _P.args, **given: _P.kwargs) -> _R:
-        options = operation.options(*args, **given)
-        with self._context() as context:
-            result = operation.run(context, options)
+        result = run_on(self, operation, operation.options(*args, **given))
         if check is not None:
             check(result)
         return result
 
     return documented(call, operation)
+
+
+def run_on(target: HasContext[_C], operation: Operation[_C, _O, ..., _R], options: _O) -> _R:
+    """Run an operation on what a bank, or the like, works on."""
+    with target._context() as context:  # noqa: SLF001 - of the protocol above
+        return operation.run(context, options)
 
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
@@ -53,8 +58,11 @@ def documented(call: _Call, operation: Operation[Any, Any, ..., Any]) -> _Call:
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     offered = operation.offered("python")
     signature = inspect.signature(operation.options)
+    annotations = {field.name: field.annotation for field in offered}
     parameters += [
-        signature.parameters[field.name].replace(annotation=field.annotation) for field in offered
+        parameter.replace(annotation=annotations[name])
+        for name, parameter in signature.parameters.items()
+        if name in annotations
     ]
     returns = inspect.signature(operation.run, eval_str=True).return_annotation
     made: Any = call

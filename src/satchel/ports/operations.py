@@ -36,6 +36,8 @@ from typing import (
     get_type_hints,
 )
 
+from msgspec import UNSET, UnsetType
+
 from satchel.errors import UsageError
 
 _C = TypeVar("_C")
@@ -112,7 +114,7 @@ class Field:
     default: Any
     option: Option
     scalar: type
-    """``bool``, ``int``, ``float``, ``str``, or ``dict`` for any JSON."""
+    """``bool``, ``int``, ``float``, ``str``; ``dict`` for an object, ``object`` for any JSON."""
 
     choices: tuple[str, ...] = ()
     """Of a ``Literal`` type."""
@@ -131,9 +133,11 @@ class Field:
         Raises:
             UsageError: Naming the option, if the value is out of bounds or no choice.
         """
-        if value is None and (self.is_optional or self.default is None):
-            return None
+        if value is UNSET or (value is None and (self.is_optional or self.default is None)):
+            return value
         if self.is_many:
+            if self.scalar is dict and isinstance(value, str | bytes | Mapping):
+                raise self._refused("must be a list of objects")
             value = (value,) if isinstance(value, str | PathLike) else tuple(value)
             if self.option.max_items is not None and len(value) > self.option.max_items:
                 raise self._refused(f"must have at most {self.option.max_items:,} items")
@@ -157,6 +161,8 @@ class Field:
             if most is not None and len(value) > most:
                 raise self._refused(f"must have at most {most:,} characters")
         elif isinstance(value, int | float) and not isinstance(value, bool):
+            if value != value:  # noqa: PLR0124 - not a number
+                raise self._refused("must be a number")
             self._check_number(value)
         return value
 
@@ -175,6 +181,8 @@ class Field:
 
 class Options:
     """Base of options classes: values are checked and normalised when one is made.
+
+    An option whose default is ``UNSET`` tells "not given" apart from None.
 
     A single text where several are accepted becomes a tuple of one; a path becomes text; what an
     option's ``parse`` returns takes the place of what was given.
@@ -230,8 +238,12 @@ def _field(name: str, type_: Any, default: Any, option: Option) -> Field:
         elif origin is not None and issubclass(origin, Sequence):
             many = True
             waiting.append(get_args(each)[0])
-        elif each is Any or (origin or each) is Mapping or origin is dict:
+        elif each is Any:
+            scalars.add(object)
+        elif (origin or each) in (Mapping, dict):
             scalars.add(dict)
+        elif each is UnsetType:
+            optional = True
         elif each in (bool, int, float):
             scalars.add(each)
         else:

@@ -80,6 +80,8 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_changed: bool
     """False where it was so already."""
 
+    dry_run: bool = False
+
 
 def update(
     bank: OpenBank,
@@ -346,7 +348,12 @@ def _move(
             raise ChangedError(error.message, field="id") from error
         _tell_moved(bank, states)
     return [
-        Moved(id=identity, text=_text_of(found[identity]), is_changed=state is not None)
+        Moved(
+            id=identity,
+            text=_text_of(found[identity]),
+            is_changed=state is not None,
+            dry_run=dry_run,
+        )
         for identity, state in states.items()
     ]
 

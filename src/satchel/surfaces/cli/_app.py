@@ -13,14 +13,14 @@ from satchel.errors import UsageError
 from satchel.surfaces.cli._console import print_error, print_json, state
 
 MODULES = {
-    "memories.remembering": ("init", "remember"),
+    "memories.commands": (
+        *("init", "remember", "list", "show", "history", "stats", "update", "correct"),
+        *("forget", "restore", "links", "path"),
+    ),
     "recalling": ("recall",),
     "waking.rehydrating": ("rehydrate",),
     "waking.quarantine": ("promote", "quarantine"),
     "evaluating.group": ("evaluate",),
-    "memories.showing": ("list", "show", "history", "stats"),
-    "memories.linking": ("links", "path"),
-    "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
     "agents.commands": ("agent",),
     "sessions.talks": ("sessions",),

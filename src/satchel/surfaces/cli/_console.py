@@ -280,13 +280,16 @@ def is_long(size: int) -> bool:
 
 
 @contextmanager
-def progress(label: str, long: bool, *, records: bool = False) -> Iterator[OnProgress | None]:
+def progress(
+    label: str, long: bool, *, records: bool = False, after: float = 0.0
+) -> Iterator[OnProgress | None]:
     """Give a callback that drives a bar on stderr, when the work is long and someone looks.
 
     Args:
         label: What is done.
         long: Whether it takes a second or more.
         records: Whether it is told of records, not bytes.
+        after: Seconds after which the bar appears, where the work may be short.
     """
     err = _console(stderr=True)
     if not long or not err.is_terminal or state.json:
@@ -308,16 +311,23 @@ def progress(label: str, long: bool, *, records: bool = False) -> Iterator[OnPro
         TimeRemainingColumn(),
     )
     # Drawn here and not by a thread of its own: a process with several threads forks no other.
-    with Progress(*columns, console=err, transient=True, auto_refresh=False) as bar:
-        task, drawn = bar.add_task(label, total=None), 0.0
+    bar = Progress(*columns, console=err, transient=True, auto_refresh=False)
+    task, drawn, began, is_shown = bar.add_task(label, total=None), 0.0, monotonic(), False
 
-        def tell(done: int, total: int) -> None:
-            nonlocal drawn
-            due = monotonic() - drawn >= _REDRAWN
-            bar.update(task, completed=done, total=total, refresh=due)
-            drawn = monotonic() if due else drawn
+    def tell(done: int, total: int) -> None:
+        nonlocal drawn, is_shown
+        if not is_shown and monotonic() - began >= after:
+            bar.start()
+            is_shown = True
+        due = is_shown and monotonic() - drawn >= _REDRAWN
+        bar.update(task, completed=done, total=total, refresh=due)
+        drawn = monotonic() if due else drawn
 
+    try:
         yield tell
+    finally:
+        if is_shown:
+            bar.stop()
 
 
 def bytes_in(path: Path) -> int:

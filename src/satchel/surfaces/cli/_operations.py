@@ -1,16 +1,23 @@
 """Commands whose arguments, options and help an operation declares."""
 
 import inspect
+import io
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
+from msgspec import UNSET
 
-from satchel.ports.operations import Field, Operation
+from satchel.errors import UsageError
+from satchel.ports.operations import Field, Operation, declared
+from satchel.seal.encoding.strict_json import JsonReader
 from satchel.surfaces.cli._console import print_json, progress, state
+from satchel.surfaces.cli._options import InBank
 
 _R = TypeVar("_R")
+
+_PATIENCE = 1.0  # seconds
 
 Shown = Callable[[_R], int | None]
 """Prints a result for a person; may return the exit status."""
@@ -22,9 +29,12 @@ def command(
     show: Shown[_R],
     *,
     context: Callable[[Any], AbstractContextManager[Any]] | None = None,
+    bank: Callable[[str | None, Any], AbstractContextManager[Any]] | None = None,
     label: str = "",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
+    extra: type[Any] | None = None,
+    prepare: Callable[[dict[str, Any], Any], None] | None = None,
 ) -> None:
     """Add the command of an operation.
 
@@ -33,25 +43,36 @@ def command(
         operation: What it does.
         show: Prints the result.
         context: Gives what the operation works on; the settings by default.
+        bank: Gives the bank that the operation works on, by the value of ``--bank``.
         label: Of the progress bar, where the operation reports progress.
         internal: Returns what the command line supplies besides the options.
         status: Returns the exit status for a result.
+        extra: An options class of what only the command line offers, such as where to read from.
+        prepare: Changes the values of the options by those of ``extra``.
     """
     offered = operation.offered("cli")
-    names = {field.name for field in offered}
+    more_fields = () if extra is None else declared(cast("Any", extra))
     supplied = {"progress"} & {field.name for field in operation.fields} if label else set[str]()
 
     def run(**values: Any) -> int:
-        as_json = values.pop("as_json")
-        given = {name: value for name, value in values.items() if name in names}
-        bar = progress(label, True, records=True) if supplied else nullcontext()
+        as_json, wanted_bank = values.pop("as_json"), values.pop("in_bank", None)
+        given = {
+            field.name: _value(field, values[field.name])
+            for field in offered
+            if values[field.name] is not None
+        }
+        if extra is not None and prepare is not None:
+            said = {each.name: values[each.name] for each in more_fields}
+            prepare(given, extra(**{name: said[name] for name in said if said[name] is not None}))
+        bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
         with bar as tell:
-            options = operation.options(
-                **{name: _value(value) for name, value in given.items() if value is not None},
-                **dict.fromkeys(supplied, tell),
-            )
+            options = operation.options(**given, **dict.fromkeys(supplied, tell))
             more = {} if internal is None else internal(options)
-            with nullcontext(state.settings) if context is None else context(options) as there:
+            if bank is not None:
+                opened = bank(wanted_bank, options)
+            else:
+                opened = nullcontext(state.settings) if context is None else context(options)
+            with opened as there:
                 result = operation.run(there, options, **more)
         if as_json:
             print_json(result)
@@ -59,7 +80,13 @@ def command(
         shown = show(result)
         return (shown or 0) if status is None else status(result)
 
-    parameters = [_parameter(field) for field in offered]
+    parameters = [_parameter(field) for field in (*offered, *more_fields)]
+    if bank is not None:
+        parameters.append(
+            inspect.Parameter(
+                "in_bank", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=InBank
+            )
+        )
     json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
     parameters.append(
         inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json)
@@ -73,33 +100,73 @@ def command(
     app.command(operation.name.rpartition(" ")[2])(made)
 
 
-def _value(value: Any) -> Any:
+def _value(field: Field, value: Any) -> Any:
+    """Return what a person wrote as the option takes it: JSON is read, lists are tuples."""
+    if field.scalar is dict:
+        return _mapping(field, value)
+    if field.scalar is object:
+        return _json(value, _flag(field))
     return tuple(value) if isinstance(value, list) else value
+
+
+def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
+    """Return NAME=TEXT pairs and JSON objects as one object."""
+    result = dict[str, Any]()
+    for each in given:
+        if each.lstrip().startswith("{"):
+            result |= _json(each, _flag(field))
+            continue
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                f"not NAME=TEXT: {each[:60]!r}", field=_flag(field), hint="Or give a JSON object."
+            )
+        result[name] = value
+    return result
+
+
+def _json(text: str, name: str) -> Any:
+    reader = JsonReader(io.BytesIO(text.encode("utf-8", "surrogateescape")), name)
+    value = reader.value()
+    reader.end()
+    return value
+
+
+def _help(field: Field) -> str:
+    """Return the help of an option, with its bounds."""
+    least, most = field.option.minimum, field.option.maximum
+    if least is not None and most is not None:
+        return f"{field.option.help} {least:,} to {most:,}."
+    return field.option.help
+
+
+def _flag(field: Field) -> str:
+    return field.option.flag or "--" + field.name.replace("_", "-")
 
 
 def _parameter(field: Field) -> inspect.Parameter:
     option = field.option
-    scalar: Any = Literal[field.choices] if field.choices else field.scalar
-    if scalar is dict:
-        scalar = str
-    kind = list[scalar] if field.is_many else scalar
-    if not (field.scalar is bool and field.default is not None):
+    # Choices and bounds are the operation's to judge: its errors name the field, and are the same
+    # on each interface.
+    scalar: Any = str if field.choices or field.scalar in (dict, object) else field.scalar
+    is_many = field.is_many or field.scalar is dict
+    kind = list[scalar] if is_many else scalar
+    if not (field.is_required or (field.scalar is bool and isinstance(field.default, bool))):
         kind = kind | None
-    default = None if field.is_many or field.is_required else field.default
+    metavar = option.metavar or "|".join(field.choices) or None
+    is_unset = field.default is UNSET
+    default = None if is_many or field.is_required or is_unset else field.default
     metavar = option.metavar or None
     if option.argument:
         name = metavar or field.name.upper()
-        shown = f"[{name}]..." if field.is_many else f"[{name}]"
+        shown = name if field.is_required else f"[{name}]"
+        shown += "..." if is_many else ""
         mark: Any = typer.Argument(help=option.help, metavar=shown)
     else:
-        bounds: dict[str, Any] = {}
-        if field.scalar in (int, float):
-            bounds = {"min": option.minimum, "max": option.maximum}
-        flag = option.flag or "--" + field.name.replace("_", "-")
-        mark = typer.Option(flag, help=option.help, metavar=metavar, **bounds)
+        mark = typer.Option(_flag(field), help=_help(field), metavar=metavar)
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=default,
+        default=inspect.Parameter.empty if field.is_required and option.argument else default,
         annotation=Annotated[kind, mark],
     )

@@ -1,5 +1,6 @@
 """Options that several commands share, and the owner's key that some of them need."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -143,8 +144,13 @@ def owner_key(name: str | None) -> SigningKey:
     passphrase = _passphrase.existing(needed=needed) if needed else None
     key, made = signing_key(settings, name, passphrase=passphrase)
     if made:
-        message(f"made a signing key, {wanted!r}; keep a copy: satchel keys export --secret")
+        message(f"created the signing key {wanted!r}. Keep a copy elsewhere: {export_of(wanted)}")
     return key
+
+
+def export_of(name: str) -> str:
+    """Return the command that copies a signing key to a file."""
+    return shlex.join(["satchel", "keys", "export", name, "--secret", "-o", f"{name}.key.json"])
 
 
 def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey, ...]:

@@ -14,7 +14,7 @@ from satchel.seal.signing.key import SigningKey
 from satchel.seal.signing.trust import Profile, Role
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
-from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key
+from satchel.surfaces.cli._options import Also, Json, Owner, Propose, export_of, owner_key
 from satchel.surfaces.cli._stdout import file_or_none
 from satchel.surfaces.cli.operating._proposing import propose_all
 
@@ -55,9 +55,8 @@ def create_command(
         print_json(signing.export_public(state.settings, name))
     else:
         line(key.did)
-        message(
-            f"The secret is in {state.settings.keyring.folder}; keep a copy: keys export --secret"
-        )
+        folder = state.settings.keyring.folder
+        message(f"The secret key is in {folder}. Keep a copy elsewhere: {export_of(name)}")
 
 
 @keys.command("list")

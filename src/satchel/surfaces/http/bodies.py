@@ -28,50 +28,6 @@ class NewBank(Body):
     name: Annotated[str, Field(min_length=1, max_length=500, examples=["assistant"])]
 
 
-class Members(Body):
-    """What a memory says besides its text."""
-
-    type: Component | None = None
-    data: Any = None
-    tags: list[str] | None = Field(None, examples=[["tea"]])
-    parents: list[str] | None = None
-    kind: str | None = None
-    metadata: dict[str, Any] | None = None
-    user: str | None = Field(None, examples=["ada"])
-    agent: str | None = None
-    run: str | None = None
-    app: str | None = None
-    occurred_at: str | None = None
-    valid_from: str | None = None
-    valid_until: str | None = None
-    expires_at: str | None = None
-    salience: float | None = Field(None, ge=0, le=1)
-    members: dict[str, Any] | None = None
-    actor: str | None = None
-
-
-class NewEntry(Members):
-    """A memory that is to be kept."""
-
-    text: str | None = Field(None, max_length=_MOST_TEXT, examples=["Ada drinks tea, no milk"])
-    key: str | None = None
-    messages: list[dict[str, Any]] | None = Field(
-        None,
-        max_length=10_000,
-        examples=[[{"role": "user", "name": "Ada", "content": "I sailed to Bergen"}]],
-    )
-    scrub_secrets: bool = False
-
-
-class Change(Members):
-    """What is to be different in a memory; null takes a member away."""
-
-    text: str | None = Field(None, max_length=_MOST_TEXT, examples=["Ada drinks green tea"])
-    add_tags: list[str] = []
-    drop_tags: list[str] = []
-    reason: str | None = None
-
-
 class Reason(Body):
     """Why."""
 

@@ -15,17 +15,21 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from anyio import to_thread
 from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.actions.config import Settings
+from satchel.actions.opened import OpenBank
 from satchel.api.bank import Bank
+from satchel.api.operations import run_on
 from satchel.api.satchel import Satchel, board_of, existing_bank, held, is_still, require_token
 from satchel.disk.stamp import Stamp, settled
 from satchel.errors import MalformedError, TokenError
 from satchel.memory.times import now
+from satchel.ports.operations import Operation
 from satchel.seal.encoding.strict_json import plain_value
 from satchel.seal.tokens.chain import MOST_BYTES, SKEW, Chain, opened
 from satchel.seal.tokens.possession import (
@@ -37,6 +41,9 @@ from satchel.seal.tokens.possession import (
 from satchel.surfaces.http.guard import is_loopback
 from satchel.surfaces.http.places import Principal
 from satchel.surfaces.http.works import Works
+
+_O = TypeVar("_O")
+_R = TypeVar("_R")
 
 TOKEN, PROOF, ADMIN = "x-pam-capability-token", "x-satchel-proof", "x-admin-token"
 _KEPT = 256
@@ -83,6 +90,15 @@ class Caller:
             if len(self._banks) > _KEPT:
                 self._banks.popitem(last=False)
         return found
+
+    def run(self, bank: str, operation: Operation[OpenBank, _O, ..., _R], options: _O) -> _R:
+        """Run an operation on a bank that is there.
+
+        Raises:
+            UnknownBankError: If it is not.
+            TokenError: If the token is for another one.
+        """
+        return run_on(self.bank(bank), operation, options)
 
     def require_valid(self) -> None:
         """Require that the token holds now, for a bank that is here, whatever it allows.

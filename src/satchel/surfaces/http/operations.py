@@ -2,10 +2,12 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Body as FromBody
 from fastapi import Depends, Query
+from msgspec import UNSET
 from pydantic import Field as Bounds
 from pydantic import create_model
 
@@ -13,55 +15,92 @@ from satchel.ports.operations import Field, Operation
 from satchel.surfaces.http.bodies import Body
 
 _O = TypeVar("_O")
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-def body(operation: Operation[Any, _O, ..., Any]) -> Any:
-    """Return a dependency that reads the options of an operation from a JSON body."""
+def body(operation: Operation[Any, _O, ..., Any], **in_path: str) -> Any:
+    """Return a dependency that reads the options of an operation from a JSON body.
+
+    Args:
+        operation: The operation.
+        **in_path: Options that the path has, each with the name of the path's parameter.
+    """
     name = "".join(word.title() for word in operation.name.replace("-", " ").split())
     members: dict[str, Any] = {
-        field.name: (_type(field), _bounds(field)) for field in operation.offered("http")
+        field.name: (_type(field), _bounds(field))
+        for field in operation.offered("http")
+        if field.name not in in_path
     }
     model = create_model(name, __base__=Body, __doc__=operation.options.__doc__, **members)
 
-    def read(given: Any) -> _O:
-        return operation.options(**given.said())
+    def read(given: Any, **path: Any) -> _O:
+        return operation.options(**{to: path[at] for to, at in in_path.items()}, **given.said())
 
-    read.__annotations__["given"] = Annotated[model, FromBody()]
-    return _depends(read, operation)
+    parameters = [_parameter("given", Annotated[model, FromBody()])]
+    return _depends(read, operation, [*parameters, *_path(in_path)])
 
 
-def query(operation: Operation[Any, _O, ..., Any]) -> Any:
-    """Return a dependency that reads the options of an operation from query parameters.
+def query(operation: Operation[Any, _O, ..., Any], **names: str) -> Any:
+    """Return a dependency that reads the options of an operation from the path and the query.
+
+    Args:
+        operation: The operation.
+        **names: Options that have another name in the request, such as that of the path's
+            parameter.
 
     Raises:
         TypeError: If an option is JSON.
     """
-    for field in operation.offered("http"):
-        if field.scalar is dict:
+    fields = operation.offered("http")
+    for field in fields:
+        if field.scalar in (dict, object):
             raise TypeError(f"{field.name} of {operation.name} cannot be a query parameter")
+    called = {field.name: names.get(field.name, field.name) for field in fields}
 
     def read(**given: Any) -> _O:
+        values = {name: given[called[name]] for name in called}
         return operation.options(
-            **{name: value for name, value in given.items() if value not in (None, [])}
+            **{name: value for name, value in values.items() if value not in (None, [])}
         )
 
-    fields = operation.offered("http")
-    read.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_default(field),
-                annotation=Annotated[_type(field), Query(**_limits(field))],
-            )
-            for field in fields
-        ]
+    parameters = [
+        _parameter(called[field.name], Annotated[_in_query(field), Query(**_limits(field))], field)
+        if field.name not in names or not field.option.argument or not field.is_required
+        else _parameter(called[field.name], str)
+        for field in fields
+    ]
+    return _depends(read, operation, parameters)
+
+
+def serves(operation: Operation[Any, Any, ..., Any]) -> Callable[[_Endpoint], _Endpoint]:
+    """Declare that a route is of an operation all of whose options are in its path."""
+
+    def mark(endpoint: _Endpoint) -> _Endpoint:
+        endpoint.__operation__ = operation  # type: ignore[attr-defined]
+        return endpoint
+
+    return mark
+
+
+def _path(names: dict[str, str]) -> list[inspect.Parameter]:
+    return [_parameter(name, str) for name in names.values()]
+
+
+def _parameter(name: str, annotation: Any, field: Field | None = None) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field is None else _default(field)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
-    return _depends(read, operation)
 
 
-def _depends(read: Callable[..., _O], operation: Operation[Any, _O, ..., Any]) -> Any:
-    read.__operation__ = operation  # type: ignore[attr-defined]
+def _depends(
+    read: Callable[..., _O],
+    operation: Operation[Any, _O, ..., Any],
+    parameters: list[inspect.Parameter],
+) -> Any:
+    made: Any = read
+    made.__signature__ = inspect.Signature(parameters)
+    made.__operation__ = operation
     return Depends(read)
 
 
@@ -71,15 +110,24 @@ def _type(field: Field) -> Any:
         scalar = Literal[field.choices]
     elif scalar is dict:
         scalar = dict[str, Any]
+    elif scalar is object:
+        scalar = Any
     if field.is_many:
-        return list[scalar]
+        return list[scalar] | None if field.is_optional else list[scalar]
     return scalar | None if field.is_optional else scalar
+
+
+def _in_query(field: Field) -> Any:
+    """Return the type of a query parameter: a list is repeated, and empty where it is not given."""
+    return _type(replace(field, is_optional=False)) if field.is_many else _type(field)
 
 
 def _default(field: Field) -> Any:
     if field.is_required:
         return inspect.Parameter.empty
-    return [] if field.is_many else field.default
+    if field.default is UNSET:
+        return None
+    return [] if field.is_many and field.default == () else field.default
 
 
 def _bounds(field: Field) -> Any:

@@ -14,6 +14,14 @@ class Kept(BaseModel):
     )
 
 
+class Updated(BaseModel):
+    """A new version of a memory."""
+
+    id: str
+    replaces: str | None = Field(description="ID of the version before.")
+    is_new: bool = Field(description="False where nothing differs.")
+
+
 class Withheld(BaseModel):
     """A memory that is not in the text; it stays in the bank as it is."""
 

@@ -11,7 +11,8 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -22,9 +23,12 @@ from satchel.actions.configured.files import nearest
 from satchel.actions.diagnosing import versions
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.importing.imported import Imported
+from satchel.actions.memories import operations
+from satchel.actions.memories.operations import ForgetOptions, RememberOptions, UpdateOptions
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.rehydrating import Wanted, rehydrate_file
 from satchel.api.bank import Bank
+from satchel.api.operations import run_on
 from satchel.disk.outlet import Outlet
 from satchel.disk.spool import Private
 from satchel.errors import SatchelError
@@ -33,6 +37,7 @@ from satchel.rehydrate.rehydrated import Rehydrated
 from satchel.surfaces.mcp import answers
 from satchel.surfaces.mcp.artifacts import MOST_BYTES, received
 from satchel.surfaces.mcp.asking import Asker, asking
+from satchel.surfaces.mcp.operations import InBank, tool
 from satchel.surfaces.mcp.texts import Text
 
 _INSTRUCTIONS = (
@@ -52,7 +57,6 @@ _REMOVES = ToolAnnotations(
 )
 
 Component = Literal["episodic", "identity", "procedural", "semantic", "working"]
-InBank = Annotated[Text, Field(description="Name or id of the bank; the usual one when left out.")]
 
 
 class Tools:
@@ -65,22 +69,23 @@ class Tools:
     def __init__(self, usual: Asker | None) -> None:
         self._usual = usual
 
-    def remember(
-        self,
-        text: Annotated[str, Field(description="One fact, decision, preference or event.")],
-        type: Component = "semantic",  # noqa: A002 - as the record calls it
-        tags: list[str] | None = None,
-        key: Annotated[
-            Text, Field(description="A stable name: what had it before is replaced.")
-        ] = None,
-        bank: InBank = None,
-    ) -> answers.Kept:
-        """Keep a memory for later sessions. It is durable when this returns."""
+    def remember(self, bank: str | None, options: RememberOptions) -> answers.Kept:
+        """Store a memory."""
         with _told():
-            made = self._bank(bank).remember(
-                text, type=type, tags=tags or [], key=key, actor="agent:mcp"
-            )
+            made = run_on(self._bank(bank), operations.remember, _by_model(options))
         return answers.Kept(id=made.id, bank=made.bank, is_new=made.is_new, flagged=made.flagged)
+
+    def update(self, bank: str | None, options: UpdateOptions) -> answers.Updated:
+        """Store a new version of a memory."""
+        with _told():
+            made = run_on(self._bank(bank), operations.update, _by_model(options))
+        return answers.Updated(id=made.id, replaces=made.replaces, is_new=made.is_new)
+
+    def forget(self, bank: str | None, options: ForgetOptions) -> answers.Forgotten:
+        """Forget memories."""
+        with _told():
+            done = run_on(self._bank(bank), operations.forget, _by_model(options))
+        return answers.Forgotten(ids=[each.id for each in done])
 
     def recall(
         self,
@@ -107,17 +112,6 @@ class Tools:
                 task, budget=token_budget, model=model, style=style, type=type
             )
         return _recalled(found)
-
-    def forget(
-        self,
-        ids: Annotated[list[str], Field(min_length=1, max_length=1000)],
-        reason: Text = None,
-        bank: InBank = None,
-    ) -> answers.Forgotten:
-        """Say that memories are no longer wanted; they can be restored by a person."""
-        with _told():
-            done = self._bank(bank).forget(*ids, reason=reason, actor="agent:mcp")
-        return answers.Forgotten(ids=[one.id for one in done])
 
     def list_banks(self) -> answers.Banks:
         """List the banks of memory there are."""
@@ -271,8 +265,8 @@ class _StrictServer(MCPServer):
     def add_tool(self, *args: Any, **named: Any) -> None:
         """Add a tool whose schema says so."""
         super().add_tool(*args, **named)
-        for tool in self._tool_manager.list_tools():
-            tool.parameters["additionalProperties"] = False
+        for each in self._tool_manager.list_tools():
+            each.parameters["additionalProperties"] = False
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -282,9 +276,9 @@ class _StrictServer(MCPServer):
         Raises:
             ToolError: If it does not, with the nearest that it knows.
         """
-        tool = self._tool_manager.get_tool(name)
-        known = [] if tool is None else list(tool.parameters.get("properties", {}))
-        unknown = [] if tool is None else [one for one in arguments if one not in known]
+        found = self._tool_manager.get_tool(name)
+        known = [] if found is None else list(found.parameters.get("properties", {}))
+        unknown = [] if found is None else [one for one in arguments if one not in known]
         if unknown:
             each = (
                 f"{one[:_SHOWN]!r} ({nearest(one, known or ['none'])})" for one in unknown[:_FEW]
@@ -293,6 +287,14 @@ class _StrictServer(MCPServer):
                 f"Error executing tool {name}: usage: there is no argument {', '.join(each)}"
             )
         return await super().call_tool(name, arguments, context)
+
+
+_Options = TypeVar("_Options")
+
+
+def _by_model(options: _Options) -> _Options:
+    """Return options that say that a model asked."""
+    return cast("_Options", replace(cast("Any", options), actor="agent:mcp"))
 
 
 def server(usual: Asker | None) -> MCPServer:
@@ -311,10 +313,11 @@ def server(usual: Asker | None) -> MCPServer:
         log_level="CRITICAL",  # what it would log is what somebody said
     )
     kinds: list[tuple[Callable[..., Any], ToolAnnotations]] = [
-        (tools.remember, _ADDS),
+        (tool(operations.remember, tools.remember, answers.Kept), _ADDS),
         (tools.recall, _READS),
         (tools.rehydrate, _READS),
-        (tools.forget, _REMOVES),
+        (tool(operations.update, tools.update, answers.Updated), _ADDS),
+        (tool(operations.forget, tools.forget, answers.Forgotten), _REMOVES),
         (tools.list_banks, _READS),
         (tools.verify_memory, _READS),
         (tools.pam_export_memory, _ADDS),

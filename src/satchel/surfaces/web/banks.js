@@ -116,7 +116,7 @@ const moment = (one) => one.occurred_at ?? one.created_at ?? one.arrived_at ?? "
 // A month by when its memories are of; everything by when it arrived here, the newest first.
 async function page(id, query, span, after) {
   const found = await get(path("banks", id, "entries"), {
-    limit: span ? 500 : 50, after, type: query.get("type"), everything: query.get("past") === "1" ? "true" : "", ...bounds(span),
+    limit: span ? 500 : 50, after, type: query.get("type"), all: query.get("past") === "1" ? "true" : "", ...bounds(span),
   });
   const at = span ? moment : (one) => one.arrived_at ?? "";
   const all = span ? [...found.memories].sort((one, other) => moment(other).localeCompare(moment(one))) : found.memories;

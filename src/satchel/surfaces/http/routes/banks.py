@@ -2,10 +2,12 @@
 
 from fastapi import Response
 
+from satchel.actions.memories import operations
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner
 from satchel.surfaces.http.bodies import NewBank
+from satchel.surfaces.http.operations import serves
 
 router = routes(prefix="/v1/banks", tags=["banks"])
 
@@ -25,6 +27,7 @@ def create_bank(body: NewBank, caller: Owner) -> Response:
 
 
 @router.get("/{bank}")
+@serves(operations.stats)
 def count_bank(bank: str, caller: Asking) -> Response:
-    """Count what is in a bank; every memory is proved on the way."""
+    """Count what is in a bank; every memory is verified."""
     return answer(caller.bank(bank).stats())

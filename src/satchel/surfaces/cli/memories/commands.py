@@ -1,0 +1,115 @@
+"""``satchel init``, and the commands on memories."""
+
+from contextlib import AbstractContextManager
+from typing import Annotated, Any
+
+import typer
+
+from satchel.actions import starting
+from satchel.actions.memories import operations, showing
+from satchel.actions.opened import OpenBank, opened_bank
+from satchel.surfaces.cli._console import count, facts, message, print_json, print_raw, state
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._options import InBank, Json, Owner, export_of, owner_key
+from satchel.surfaces.cli.memories import _showing as views
+from satchel.surfaces.cli.memories._source import (
+    Changes,
+    Source,
+    read_changes,
+    read_new,
+)
+
+Name = Annotated[str | None, typer.Argument(help="Of the bank; `default` when there is none yet.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("init")(init_command)
+    command(
+        app,
+        operations.remember,
+        views.show_remembered,
+        bank=_to_fill,
+        extra=Source,
+        prepare=read_new,
+    )
+    command(app, operations.list_memories, views.show_listing, bank=_to_read, label="searching")
+    app.command("show")(show_command)
+    command(app, operations.history, views.show_history, bank=_to_read)
+    command(app, operations.stats, views.show_stats, bank=_to_read, label="counting")
+    for operation in (operations.update, operations.correct):
+        command(
+            app,
+            operation,
+            views.show_revised,
+            bank=_to_write,
+            extra=Changes,
+            prepare=read_changes,
+        )
+    command(app, operations.forget, views.show_forgotten, bank=_to_write)
+    command(app, operations.restore, views.show_memories_restored, bank=_to_write)
+    command(app, operations.links, views.show_links, bank=_to_read)
+    command(app, operations.path, views.show_paths, bank=_to_read)
+
+
+def _to_read(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank)
+
+
+def _to_write(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=True)
+
+
+def _to_fill(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+    return starting.opened_to_fill(state.settings, bank, lambda: owner_key(None), _report_created)
+
+
+def _report_created(done: starting.Started) -> None:
+    message(f"created the bank {done.name!r} in {done.store}")
+
+
+def init_command(name: Name = None, key: Owner = None, as_json: Json = False) -> None:
+    """Make what is needed to begin: a home, your key, a store and a bank. Safe to repeat.
+
+    Example: `satchel init assistant`
+    """
+    done = starting.initialise(state.settings, name, lambda: owner_key(key))
+    if as_json:
+        print_json(done)
+        return
+    bank = done.name or done.bank or f"{count(done.banks, 'bank')}: satchel banks list"
+    facts([("home", done.home), ("store", done.store), ("bank", bank)])
+    if "bank" in done.made:
+        name = key or state.settings.options.keys.name
+        message(f"Keep a copy of your key elsewhere: {export_of(name)}")
+        message('Next: satchel remember "..."')
+    elif not done.made:
+        message("It was all there already.")
+
+
+def show_command(
+    memory: Annotated[
+        str, typer.Argument(metavar="ID", help="ID of the memory, or its first six digits or more.")
+    ],
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print its canonical bytes, whose hash is its ID.")
+    ] = False,
+    bank: InBank = None,
+    as_json: Json = False,
+) -> None:
+    """Show a memory, or any other record, with its state, versions and proof.
+
+    Example: `satchel show 0f3c12`
+    """
+    with opened_bank(state.settings, bank) as there:
+        if raw:
+            print_raw(showing.raw(there, memory))
+            return
+        result = operations.show(there, memory)
+    if as_json:
+        print_json(result)
+    else:
+        views.show_memory(result)
+
+
+show_command.__operation__ = operations.show  # type: ignore[attr-defined]  # --raw prints bytes
