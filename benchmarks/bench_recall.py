@@ -46,7 +46,7 @@ MOST_VERIFIED = 1.1
 ASKED = {
     "without a filter": (),
     "of a user": ("--user", "ada"),
-    "of a component": ("--component", "semantic"),
+    "of a component": ("--type", "semantic"),
     "since a date": ("--since", "2024-01-01"),
 }
 TALKS = [(COLD, 20, 8.0), (MANY, 20, 15.0), (200, 400, 15.0)]

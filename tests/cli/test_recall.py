@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from satchel.actions.config import load_settings
 from satchel.actions.wiring import open_ledger, opened_store
+from satchel.errors import UsageError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.records import Model, Status
@@ -23,6 +23,7 @@ from satchel.surfaces.cli import _quick, _recall, recalling
 from satchel.surfaces.cli._app import run_app
 
 if TYPE_CHECKING:
+    from satchel.actions.recalling import RecallOptions
     from tests.cli.conftest import Run
 
 NASTY = "\x1b]0;owned\x07\x1b[2J\u202egnp\u2066 tea"
@@ -83,7 +84,7 @@ def test_the_json_holds_whole_records_and_what_they_were_proved_by(satchel: Run,
     [
         ("金曜日", [], "次の金曜日に会議があります"),
         ("กาแฟ", [], "ผมชอบกาแฟร้อน"),
-        ("咖啡", ["--with-expired"], "我喜欢喝咖啡和茶"),
+        ("咖啡", ["--include-expired"], "我喜欢喝咖啡和茶"),
         ("", ["--tag", "diet"], "Ada eats no peanuts"),
         ("", ["--user", "emi"], "次の金曜日に会議があります"),
         ("", ["--since", "2026-03-01", "--until", "2026-03-02"], "Ada eats no peanuts"),
@@ -133,7 +134,7 @@ def test_as_of_shows_what_was_deleted_since(satchel: Run, bank: str) -> None:
         (["--as-of", "soon"], "as_of"),
         (["--as-of", "99"], "as_of"),
         (["--trust", "boss"], "trust"),
-        (["--component", "dreams"], "component"),
+        (["--type", "dreams"], "type"),
         (["--limit", "0"], "limit"),
         (["--budget", "0"], "budget"),
     ],
@@ -170,23 +171,6 @@ def test_hostile_memories_do_not_drive_the_terminal(satchel: Run, bank: str) -> 
     assert satchel("recall", "tea", "--json").json["memories"][0]["text"] == NASTY
 
 
-def test_the_fast_way_in_knows_each_option_of_the_command() -> None:
-    """Names, kinds and numbers of values are the framework's."""
-    known = _quick._kinds()
-    told: dict[str, str] = {}
-    for name, hint in get_type_hints(recalling.recall_command, include_extras=True).items():
-        if name not in {"text", "return"}:
-            kind, option = get_args(hint)
-            plain = str(get_args(kind)[0] if get_args(kind) else kind)
-            words = (option.default, *(option.param_decls or ()))  # where the framework keeps them
-            opts = [word for word in words if str(word).startswith("--")]
-            told[opts[0] if opts else f"--{name.replace('_', '-')}"] = next(
-                kind for kind in ("list", "str", "int", "bool") if kind in plain
-            )
-    assert known == told
-    assert len(known) == len(fields(_recall.Asked)) - 1
-
-
 PLAIN = st.sampled_from(["tea", "", "a b", "2026-03-01", "7", "茶", "x=y"])
 
 
@@ -194,9 +178,7 @@ PLAIN = st.sampled_from(["tea", "", "a b", "2026-03-01", "7", "茶", "x=y"])
 @given(
     st.lists(
         st.one_of(
-            st.tuples(
-                st.sampled_from(["--bank", "--tag", "--component", "--since", "--as-of"]), PLAIN
-            ),
+            st.tuples(st.sampled_from(["--bank", "--tag", "--type", "--since", "--as-of"]), PLAIN),
             st.tuples(
                 st.sampled_from(["--limit", "--budget"]), st.sampled_from(["1", "20", "x", "-1"])
             ),
@@ -205,7 +187,9 @@ PLAIN = st.sampled_from(["tea", "", "a b", "2026-03-01", "7", "茶", "x=y"])
                 st.sampled_from(["--tag", "--user"]),
                 PLAIN,
             ),
-            st.tuples(st.sampled_from(["--json", "--with-expired", "--nope", "--tag", "--limit"])),
+            st.tuples(
+                st.sampled_from(["--json", "--include-expired", "--nope", "--tag", "--limit"])
+            ),
             st.tuples(PLAIN),
         ),
         max_size=5,
@@ -217,14 +201,19 @@ def test_both_ways_in_read_a_command_line_alike(
     """For all command lines: what the fast one reads, the framework reads the same."""
     arguments = ["recall", *(word for part in parts for word in part)]
     asked: list[Any] = []
+
+    def opened(bank: str | None, options: RecallOptions) -> NoReturn:
+        raise UsageError(f"{bank!r} {options!r}")
+
     with monkeypatch.context() as patch:
-        patch.setattr(_recall, "recall_and_show", asked.append)
-        patch.setattr(recalling, "recall_and_show", asked.append)
+        patch.setattr(_recall, "to_recall", opened)
+        patch.setattr(recalling, "to_recall", opened)
         plain = _quick.plainly(arguments)
         if plain is not None:
-            plain()
-            run_app(arguments)
-            assert len(asked) == 2
+            for run in (plain, lambda: run_app(arguments)):
+                with pytest.raises(UsageError) as stopped:
+                    run()
+                asked.append((stopped.value.message, stopped.value.field))
             assert asked[0] == asked[1]
 
 

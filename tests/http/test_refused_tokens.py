@@ -15,6 +15,7 @@ from token_kit import HOLDER, STRANGER, chain_of, child_of, grant, later
 
 from satchel.actions.config import load_settings
 from satchel.actions.memories.operations import RememberOptions
+from satchel.actions.recalling import RecallOptions
 from satchel.actions.signing import signing_key
 from satchel.api.satchel import Satchel, opened
 from satchel.memory.times import now
@@ -387,7 +388,7 @@ def test_a_host_that_was_given_a_token_sees_what_it_opens(
     settings = load_settings(token=place.chain(DRINKS).encoded().decode().strip())
     with opened(Satchel, settings) as satchel:
         tools = Tools(Asker(satchel=satchel, settings=settings))
-        woken = tools.recall("tea stove")
+        woken = tools.recall(None, RecallOptions("tea stove"))
         assert TEA in woken.text
         assert "behind the" not in woken.text
         assert tools.remember(None, RememberOptions("green", tags=["drinks"])).is_new

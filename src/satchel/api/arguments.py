@@ -92,63 +92,6 @@ Time = str | datetime | date
 ComponentName = Literal["episodic", "identity", "procedural", "semantic", "working"]
 
 
-class RecallArguments(TypedDict, total=False):
-    """Optional arguments of ``Bank.recall``."""
-
-    limit: int | None
-    """How many memories at most; 10 when not given."""
-
-    budget: int | None
-    """How many tokens they may take together, by an estimate that is never too low on purpose."""
-
-    type: ComponentName | Sequence[ComponentName] | None
-    tag: str | Sequence[str] | None
-    """One label, or several, all of which have to be there."""
-
-    any_tag: str | Sequence[str] | None
-    """Labels of which one has to be there."""
-
-    since: Time | None
-    """First moment, included."""
-
-    until: Time | None
-    """Last moment, not included."""
-
-    user: str | None
-    agent: str | None
-    run: str | None
-    app: str | None
-    provider: str | None
-    """The product that it comes from."""
-
-    source: str | None
-    """The account or container inside the product."""
-
-    trust: Literal["user", "agent", "tool", "external", "imported"] | None
-    """How far it must be trusted at least."""
-
-    as_of: int | Time | None
-    """How the bank was: with so many records, or at a moment."""
-
-    with_expired: bool
-    """Also what has expired, is not true yet or not any more."""
-
-    any_time: bool
-    """Do not rank memories of a time that the words name, such as "last May", higher."""
-
-    rerank: bool | None
-    """With or without the reranker that is configured; as it is configured when not given."""
-
-    explain: bool
-    """Each memory says in ``why`` what its score is made of."""
-
-    code: bool
-    """Whether the code that memories speak of is given along; True when not given."""
-
-    files: bool
-    """Whether passages of the bank's memory files are given along; True when not given."""
-
-
 class CodeQueryArguments(TypedDict, total=False):
     """What ``Bank.code.query`` asks for: one relation at most, the others narrow."""
 

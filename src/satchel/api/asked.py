@@ -1,6 +1,6 @@
 """What callers of the Python API ask for, as the actions take it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from satchel.actions.config import Settings
 from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
 from satchel.actions.opened import OpenBank
@@ -20,7 +19,6 @@ from satchel.actions.paths.permission import (
     file_to_write,
     require_uncontained,
 )
-from satchel.actions.recalling import trust_from
 from satchel.actions.signing import signing_key
 from satchel.api.arguments import FilePath
 from satchel.api.telling import teller
@@ -30,7 +28,6 @@ from satchel.errors import SatchelError, UsageError
 from satchel.jobs.steps import Step
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.recall.query import COMPONENTS, Query
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.planned import OnConflict
@@ -45,29 +42,6 @@ def known(verb: str, said: Any, arguments: Any) -> dict[str, Any]:
         if name not in arguments.__optional_keys__:
             raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
     return dict(said)
-
-
-def query_of(text: str, wanted: Options) -> Query:
-    """Return what ``Bank.recall`` asks for."""
-    options = dict(wanted)
-    for name in ("since", "until", "as_of"):
-        value = options.get(name)
-        if value is not None and not isinstance(value, int):
-            options[name] = moment(value, name)
-    options["components"] = texts(options.pop("type", None)) or COMPONENTS
-    options["tags"] = texts(options.pop("tag", None))
-    options["any_tags"] = texts(options.pop("any_tag", None))
-    options["trust"] = trust_from(options.get("trust"), "trust")
-    options["times"] = not options.pop("any_time", False)
-    options.setdefault("files", True)
-    return Query(text=text, **options)
-
-
-def texts(value: str | Sequence[str] | None) -> frozenset[str]:
-    """Return one text, several or none as several."""
-    if value is None:
-        return frozenset()
-    return frozenset([value] if isinstance(value, str) else value)
 
 
 def permission_of(options: dict[str, Any]) -> Permission:

@@ -13,15 +13,14 @@ from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.providing import LiveBank
-from satchel.actions.recalling import Answer, recall_memories
+from satchel.actions.recalling import recall_in
 from satchel.api.arguments import (
     ExportArguments,
     FilePath,
     ImportArguments,
-    RecallArguments,
     Roots,
 )
-from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
+from satchel.api.asked import export_as_asked, import_as_asked, known, nobody
 from satchel.api.code import Code
 from satchel.api.continuity.files import Filing
 from satchel.api.continuity.sessions import Conversing
@@ -70,23 +69,7 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     links = method(operations.links)
     path = method(operations.path)
     stats = method(operations.stats)
-
-    def recall(self, text: str = "", **wanted: Unpack[RecallArguments]) -> Answer:
-        """Return the memories that go best with some words, best first.
-
-        Args:
-            text: Words; without any, the newest memories.
-            **wanted: Which, how many, and in how many tokens: see ``RecallArguments``.
-
-        Raises:
-            UsageError: If a time names no moment, or a number is out of range.
-            VerificationError: If the bank is not what was signed.
-        """
-        options = known("recall", wanted, RecallArguments)
-        code, explain = bool(options.pop("code", True)), bool(options.pop("explain", False))
-        query = query_of(text, options)
-        with self._lifetime.use():
-            return recall_memories(self._opened, query, code=code, explain=explain)
+    recall = method(recall_in)
 
     def export(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack, cast
 
 from satchel.actions.config import load_settings
 from satchel.actions.memories.changing import Moved
@@ -15,10 +15,11 @@ from satchel.actions.waking.quarantining import Held, Screened
 from satchel.actions.waking.quarantining import Quarantine as Listed
 from satchel.actions.waking.wanted import Wanted
 from satchel.api.arguments import FilePath
-from satchel.api.asked import known, texts
+from satchel.api.asked import known
 from satchel.api.lifetime import Lifetime
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
+from satchel.ports.operations import texts
 from satchel.rehydrate.asked import Judge
 from satchel.rehydrate.rehydrated import Rehydrated
 from satchel.seal.verify.verification import Outcome
@@ -246,7 +247,7 @@ def _asked(task: str, options: dict[str, object]) -> tuple[Wanted, rehydrating.P
         summariser=None if named is not None else said,  # type: ignore[arg-type]  # idem
     )
     types: object = options.pop("type", None)
-    components = sorted(texts(types))  # type: ignore[arg-type]  # idem
+    components = sorted(set(texts(cast("str | Sequence[str] | None", types))))
     return (
         Wanted(task=task, components=components, summariser=named, **options),  # type: ignore[arg-type]
         parts,

@@ -119,6 +119,9 @@ class Field:
     choices: tuple[str, ...] = ()
     """Of a ``Literal`` type."""
 
+    takes_numbers: bool = False
+    """Whether a text may be a whole number as well."""
+
     is_many: bool = False
     is_optional: bool = False
 
@@ -248,7 +251,7 @@ def _field(name: str, type_: Any, default: Any, option: Option) -> Field:
             scalars.add(each)
         else:
             scalars.add(str)
-    scalar = scalars.pop() if len(scalars) == 1 else str
+    scalar = next(iter(scalars)) if len(scalars) == 1 else str
     return Field(
         name=name,
         annotation=type_,
@@ -256,6 +259,7 @@ def _field(name: str, type_: Any, default: Any, option: Option) -> Field:
         option=option,
         scalar=scalar,
         choices=choices,
+        takes_numbers=int in scalars and len(scalars) > 1,
         is_many=many,
         is_optional=optional,
     )

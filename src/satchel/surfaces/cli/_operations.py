@@ -156,7 +156,6 @@ def _parameter(field: Field) -> inspect.Parameter:
     metavar = option.metavar or "|".join(field.choices) or None
     is_unset = field.default is UNSET
     default = None if is_many or field.is_required or is_unset else field.default
-    metavar = option.metavar or None
     if option.argument:
         name = metavar or field.name.upper()
         shown = name if field.is_required else f"[{name}]"

@@ -6,7 +6,6 @@ is tested, option by option.
 """
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -33,31 +32,35 @@ def plainly(arguments: list[str]) -> Callable[[], None] | None:
     state.store, state.backend = before.get("--store"), before.get("--backend")
     state.token = before.get("--token")
 
-    def run() -> None:
-        from satchel.surfaces.cli._recall import Asked, recall_and_show
+    bank, as_json = values.pop("bank", None), values.pop("json", False)
 
-        recall_and_show(Asked(**values))
+    def run() -> None:
+        from satchel.actions.recalling import RecallOptions
+        from satchel.surfaces.cli._recall import recall_and_show
+
+        recall_and_show(bank, RecallOptions(**values), as_json=as_json)
 
     return run
 
 
 def _values(arguments: list[str]) -> dict[str, Any] | None:
     """Return the values of options by their members, or None."""
-    kinds = _kinds()
+    known = _known()
     values: dict[str, Any] = {}
     rest = iter(arguments)
     for argument in rest:
         name, given, value = argument.partition("=")
-        kind = kinds.get(name)
         if not argument.startswith("-"):
             if "text" in values:
                 return None
             values["text"] = argument
-        elif kind == "bool" and not given:
-            values[_member(name)] = True
+            continue
+        member, kind, switched = known.get(name, ("", "", None))
+        if kind == "bool" and not given:
+            values[member] = switched
         elif kind in {"str", "int", "list"}:
             value = value if given else next(rest, "-")
-            if value.startswith("-") or not _add(values, _member(name), kind, value):
+            if value.startswith("-") or not _add(values, member, kind, value):
                 return None
         else:
             return None
@@ -76,18 +79,19 @@ def _add(values: dict[str, Any], member: str, kind: str, value: str) -> bool:
     return True
 
 
-def _kinds() -> dict[str, str]:
-    """Return the options of the command, and what each takes."""
-    from satchel.surfaces.cli._recall import Asked
+def _known() -> dict[str, tuple[str, str, bool | None]]:
+    """Return each flag's option, what it takes, and what a switch means."""
+    from satchel.actions.recalling import recall_in
 
-    found = {}
-    for member in fields(Asked):
-        kind = str(member.type).removesuffix(" | None")
-        kind = "list" if kind.startswith("list") else kind.replace("<class '", "").replace("'>", "")
-        found["--" + member.name.replace("_", "-")] = kind
-    del found["--text"]
+    found: dict[str, tuple[str, str, bool | None]] = {
+        "--bank": ("bank", "str", None),
+        "--json": ("json", "bool", True),
+    }
+    for field in recall_in.offered("cli"):
+        if field.option.argument:
+            continue
+        flags = (field.option.flag or "--" + field.name.replace("_", "-")).split("/")
+        kind = "list" if field.is_many else field.scalar.__name__
+        for flag, switched in zip(flags, (True, False), strict=False):
+            found[flag] = (field.name, kind, switched)
     return found
-
-
-def _member(option: str) -> str:
-    return option.removeprefix("--").replace("-", "_")

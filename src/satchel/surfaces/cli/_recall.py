@@ -1,101 +1,37 @@
 """What ``satchel recall`` does, without the framework that reads its options elsewhere."""
 
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
 
 from satchel.actions import recalling as actions
 from satchel.actions.filing.behind import is_behind
 from satchel.actions.inferring.keeping_up import opened_to_ask
 from satchel.actions.opened import OpenBank
-from satchel.recall.query import COMPONENTS, Query
+from satchel.actions.recalling import RecallOptions, recall_in
 from satchel.surfaces.cli._console import count, line, message, print_json, state, wrapped
 
 _SHOWN_DIGITS = len("blake3:") + 8
 _SHOWN_TEXT = 2000
 
 
-@dataclass(slots=True, kw_only=True)
-class Asked:
-    """The options of the command, as a person gives them."""
-
-    text: str = ""
-    bank: str | None = None
-    limit: int | None = None
-    budget: int | None = None
-    component: list[str] = field(default_factory=list)
-    tag: list[str] = field(default_factory=list)
-    any_tag: list[str] = field(default_factory=list)
-    since: str | None = None
-    until: str | None = None
-    user: str | None = None
-    agent: str | None = None
-    run: str | None = None
-    app: str | None = None
-    provider: str | None = None
-    source: str | None = None
-    trust: str | None = None
-    as_of: str | None = None
-    with_expired: bool = False
-    no_code: bool = False
-    no_files: bool = False
-    any_time: bool = False
-    rerank: bool | None = None
-    explain: bool = False
-    session: str | None = None
-    json: bool = False
-
-    def query(self) -> Query:
-        """Return what is asked, as the action takes it.
-
-        Raises:
-            UsageError: Naming the option that cannot be meant.
-        """
-        return Query(
-            text=self.text,
-            limit=self.limit,
-            budget=self.budget,
-            components=frozenset(self.component) or COMPONENTS,
-            tags=frozenset(self.tag),
-            any_tags=frozenset(self.any_tag),
-            since=actions.moment_from(self.since, "since"),
-            until=actions.moment_from(self.until, "until"),
-            user=self.user,
-            agent=self.agent,
-            run=self.run,
-            app=self.app,
-            provider=self.provider,
-            source=self.source,
-            trust=actions.trust_from(self.trust, "trust"),
-            as_of=actions.as_of_from(self.as_of, "as_of"),
-            with_expired=self.with_expired,
-            files=not self.no_files,
-            times=not self.any_time,
-            rerank=self.rerank,
-        )
-
-
-def recall_and_show(asked: Asked) -> None:
+def recall_and_show(bank: str | None, options: RecallOptions, *, as_json: bool) -> None:
     """Answer, and print the answer."""
-    query = asked.query()
-    with opened_to_ask(state.settings, asked.bank, asked.text, also=is_behind) as opened:
-        answer = _answer(opened, asked, query)
-    if asked.json:
+    with to_recall(bank, options) as opened:
+        answer = recall_in.run(opened, options)
+    if as_json:
         print_json(answer)
     else:
-        _show(answer, explain=asked.explain)
+        show_answer(answer)
 
 
-def _answer(opened: OpenBank, asked: Asked, query: Query) -> actions.Answer:
-    code, explain = not asked.no_code, asked.explain
-    if asked.session is None:
-        return actions.recall_memories(opened, query, code=code, explain=explain)
-    from satchel.actions.sessions.remembering import recall_for
-
-    return recall_for(opened, query, asked.session, code=code, explain=explain)
+def to_recall(bank: str | None, options: RecallOptions) -> AbstractContextManager[OpenBank]:
+    """Open the bank that is searched."""
+    return opened_to_ask(state.settings, bank, options.text, also=is_behind)
 
 
-def _show(answer: actions.Answer, *, explain: bool) -> None:
+def show_answer(answer: actions.Answer) -> None:
+    """Print the memories that were found, best first."""
     _tell_time(answer.plan)
-    if explain:
+    if any(memory.why is not None for memory in answer.memories):
         _tell_plan(answer.plan)
     for memory in answer.memories:
         day = (memory.moment or "")[:10]

@@ -34,33 +34,6 @@ class Reason(Body):
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
 
 
-class Question(Body):
-    """What is to be recalled."""
-
-    text: str = Field("", max_length=100_000, examples=["what does Ada drink?"])
-    limit: int | None = Field(None, ge=1, le=1000)
-    budget: int | None = Field(None, ge=1)
-    type: Component | list[Component] | None = None
-    tag: str | list[str] | None = None
-    any_tag: str | list[str] | None = None
-    since: str | None = None
-    until: str | None = None
-    user: str | None = None
-    agent: str | None = None
-    run: str | None = None
-    app: str | None = None
-    provider: str | None = None
-    source: str | None = None
-    trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
-    as_of: int | str | None = None
-    with_expired: bool = False
-    any_time: bool = False
-    rerank: bool | None = None
-    explain: bool = False
-    code: bool = True
-    files: bool = True
-
-
 class ServerExport(Body):
     """A file on the server that a bank is to be written to."""
 

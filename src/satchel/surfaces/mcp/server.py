@@ -25,6 +25,7 @@ from satchel.actions.filing.opened import opened_files
 from satchel.actions.importing.imported import Imported
 from satchel.actions.memories import operations
 from satchel.actions.memories.operations import ForgetOptions, RememberOptions, UpdateOptions
+from satchel.actions.recalling import RecallOptions, recall_in
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.rehydrating import Wanted, rehydrate_file
 from satchel.api.bank import Bank
@@ -87,15 +88,13 @@ class Tools:
             done = run_on(self._bank(bank), operations.forget, _by_model(options))
         return answers.Forgotten(ids=[each.id for each in done])
 
-    def recall(
-        self,
-        query: Annotated[str, Field(description="What you want to know.")],
-        token_budget: Annotated[int, Field(ge=256, le=200_000)] = _BUDGET,
-        type: Component | None = None,  # noqa: A002 - as the record calls it
-        bank: InBank = None,
-    ) -> answers.Recalled:
-        """Return the memories that go best with a question, within a budget, framed as data."""
-        return self.rehydrate(query, token_budget, type=type, bank=bank)
+    def recall(self, bank: str | None, options: RecallOptions) -> answers.Recalled:
+        """Search memories, within a budget, framed as data."""
+        with _told():
+            found = self._bank(bank).rehydrate(
+                options.text, budget=options.budget or _BUDGET, type=options.type or None
+            )
+        return _recalled(found)
 
     def rehydrate(
         self,
@@ -314,7 +313,7 @@ def server(usual: Asker | None) -> MCPServer:
     )
     kinds: list[tuple[Callable[..., Any], ToolAnnotations]] = [
         (tool(operations.remember, tools.remember, answers.Kept), _ADDS),
-        (tools.recall, _READS),
+        (tool(recall_in, tools.recall, answers.Recalled), _READS),
         (tools.rehydrate, _READS),
         (tool(operations.update, tools.update, answers.Updated), _ADDS),
         (tool(operations.forget, tools.forget, answers.Forgotten), _REMOVES),

@@ -14,11 +14,11 @@ from satchel.actions.memories.operations import (
     RememberOptions,
     UpdateOptions,
 )
+from satchel.actions.recalling import RecallOptions, recall_in
 from satchel.errors import RetiredMemoryError
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking
-from satchel.surfaces.http.bodies import Question
 from satchel.surfaces.http.operations import body, query, serves
 
 router = routes(prefix="/v1/banks/{bank}", tags=["entries"])
@@ -135,9 +135,11 @@ def restore(
 
 
 @router.post("/recall")
-def recall(bank: str, question: Question, caller: Asking) -> Response:
-    """Return the memories that go best with some words, best first."""
-    return answer(caller.bank(bank).recall(question.text, **question.said("text")))
+def recall(
+    bank: str, options: Annotated[RecallOptions, body(recall_in)], caller: Asking
+) -> Response:
+    """Search memories. Results are ranked, best first, and each is verified."""
+    return answer(caller.run(bank, recall_in, options))
 
 
 def _require_same(entry: str, if_match: str | None) -> None:
