@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 
 _SRC = Path(__file__).parent.parent / "src"
-_HARMLESS = {"Meta", "Struct", "force_setattr", "fields", "inspect", "replace", "structs"}
+_HARMLESS = {
+    "UNSET",
+    "UnsetType",
+    "Meta",
+    "Struct",
+    "force_setattr",
+    "fields",
+    "inspect",
+    "replace",
+    "structs",
+}
 _TAKES = {  # a type, as which argument
     "msgspec.convert": 1,
     "msgspec.json.Decoder": 0,

@@ -50,6 +50,7 @@ from satchel.memory.entries import Semantic
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Edge, Status
 from satchel.memory.times import now
+from satchel.ports.operations import Operation
 from satchel.recall.query import Query
 from satchel.seal.sealing import seal
 from satchel.seal.tokens.scope import Tags, Wildcard, entries_clause
@@ -200,13 +201,34 @@ def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
                     found = _imported(str(node.module), alias.name)
                     if inspect.ismodule(found):
                         modules[alias.asname or alias.name] = found
-                    elif inspect.isfunction(found):
-                        yield found.__name__, found
+                    yield from _called(found)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                found = getattr(modules.get(node.value.id), node.attr, None)
-                if inspect.isfunction(found):
-                    yield found.__name__, found
+                yield from _called(getattr(modules.get(node.value.id), node.attr, None))
+
+
+def _called(found: object) -> Iterator[tuple[str, Callable[..., Any]]]:
+    if isinstance(found, Operation):
+        yield from behind(found)
+    elif inspect.isfunction(found):
+        yield found.__name__, found
+
+
+def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield what an operation gives its bank to, or else the operation itself."""
+    handed = list[tuple[str, Callable[..., Any]]]()
+    for node in ast.walk(ast.parse(inspect.getsource(operation.run))):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        first = node.args[0]
+        names = {each.id for each in ast.walk(first) if isinstance(each, ast.Name)}
+        name = ast.unparse(node.func)
+        found: Any = operation.run.__globals__.get(name.partition(".")[0])
+        if "." in name:
+            found = getattr(found, name.partition(".")[2], None)
+        if "bank" in names and inspect.isfunction(found):
+            handed.append((found.__name__, found))
+    yield from handed or [(operation.run.__name__, operation.run)]
 
 
 def _imported(module: str, name: str) -> Any:

@@ -399,6 +399,8 @@ def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.Monk
 
     assert set(outcomes.values()) == {"kept", "skipped"}
     assert skipped == {
+        "test_rows_that_an_index_of_words_has_otherwise_are_told",
+        "test_the_positions_that_are_found_by_words_are_told",
         "test_words_nominate_current_rows",
         "test_words_are_those_of_one_bank",
         "test_the_best_match_comes_first_and_no_more_than_are_asked_for",

@@ -17,6 +17,11 @@ def test_a_row_hidden_by_sql_is_refused_once_the_store_is_opened_again(
         bank = satchel.create_bank("assistant")
         bank.remember("likes tea")
         run_sql(postgres, "UPDATE hidden.record SET hold = true WHERE type = 'semantic'")
-        with Satchel.open() as other, pytest.raises(VerificationError, match="hides record"):
+        with (
+            Satchel.open() as other,
+            pytest.raises(
+                VerificationError, match=r"hides record|the index says something else of record"
+            ),
+        ):
             other.bank("assistant").list()
     run_sql(postgres, "DROP SCHEMA hidden CASCADE")
