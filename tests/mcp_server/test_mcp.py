@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import contextlib
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -487,3 +489,40 @@ def test_the_command_speaks_over_its_standard_streams(own_home: Path) -> None:
             return str((await call(client, "recall", query="tea"))["text"])
 
     assert "Ada drinks tea" in asyncio.run(run())
+
+
+def test_attack_a_member_given_twice_over_standard_streams_is_refused(own_home: Path) -> None:
+    """A host shows one text, and another would be stored; the call is answered, and nothing is."""
+    del own_home
+    version = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    hello = {**version, "clientInfo": {"name": "host", "version": "1"}}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        (
+            '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"remember","arguments":'
+            '{"text":"Ada drinks tea","text":"Ada drinks poison"}}}'
+        ),
+        '{"jsonrpc":"2.0","id":3,"id":3,"method":"tools/list"}',
+        (
+            '{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"remember","arguments":'
+            '{"text":"Bob drinks milk"}}}'
+        ),
+    ]
+    command = [sys.executable, "-m", "satchel", "mcp"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ)
+    ) as host:
+        assert host.stdin is not None
+        assert host.stdout is not None
+        host.stdin.write("".join(line + "\n" for line in lines).encode())
+        host.stdin.flush()
+        answers = [json.loads(host.stdout.readline()) for _ in range(4)]
+        host.stdin.close()
+    found = {answer["id"]: answer for answer in answers}
+    assert found[2]["result"]["isError"]
+    assert "same key twice (text)" in str(found[2]["result"]["content"])
+    assert "error" in found[3]
+    assert not found[4]["result"].get("isError")
+    with Satchel.open() as satchel:
+        assert [memory.text for memory in satchel.bank().list()] == ["Bob drinks milk"]

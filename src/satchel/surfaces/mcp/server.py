@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar, cast
 
+import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
@@ -38,6 +40,7 @@ from satchel.rehydrate.rehydrated import Rehydrated
 from satchel.surfaces.mcp import answers
 from satchel.surfaces.mcp.artifacts import MOST_BYTES, received
 from satchel.surfaces.mcp.asking import Asker, asking
+from satchel.surfaces.mcp.lines import REFUSED, standard_lines
 from satchel.surfaces.mcp.operations import InBank, tool
 from satchel.surfaces.mcp.texts import Text
 
@@ -256,10 +259,18 @@ class Tools:
 
 
 class _StrictServer(MCPServer):
-    """Refuses arguments that a tool does not know: a filter that is passed over lets all through.
+    """Refuses arguments that a tool does not know, and those that are given twice.
 
-    The SDK drops them in silence.
+    The SDK drops both in silence, and a filter that is passed over lets all through.
     """
+
+    async def run_stdio_async(self) -> None:
+        """Serve the standard streams; see ``lines``."""
+        with standard_lines() as lines:
+            read: Any = anyio.wrap_file(cast("Any", lines))
+            async with stdio_server(stdin=read) as (incoming, outgoing):
+                options = self._lowlevel_server.create_initialization_options()
+                await self._lowlevel_server.run(incoming, outgoing, options)
 
     def add_tool(self, *args: Any, **named: Any) -> None:
         """Add a tool whose schema says so."""
@@ -275,6 +286,8 @@ class _StrictServer(MCPServer):
         Raises:
             ToolError: If it does not, with the nearest that it knows.
         """
+        if REFUSED in arguments:
+            raise ToolError(f"Error executing tool {name}: usage: {arguments[REFUSED]}")
         found = self._tool_manager.get_tool(name)
         known = [] if found is None else list(found.parameters.get("properties", {}))
         unknown = [] if found is None else [one for one in arguments if one not in known]
