@@ -526,3 +526,28 @@ def test_attack_a_member_given_twice_over_standard_streams_is_refused(own_home: 
     assert not found[4]["result"].get("isError")
     with Satchel.open() as satchel:
         assert [memory.text for memory in satchel.bank().list()] == ["Bob drinks milk"]
+
+
+def test_a_redacted_memory_reaches_no_model_in_its_old_words(own_home: Path) -> None:
+    """By each tool and resource that gives memory; the rest of it is found as before."""
+    del own_home
+    with Satchel.open() as satchel:
+        bank = satchel.bank()
+        made = bank.remember("write to ada@example.com about the ferry")
+        bank.redact([made.id])
+
+    async def work(client: Client) -> None:
+        for name, said in (
+            ("recall", {"query": "ferry"}),
+            ("recall", {"query": "ada@example.com"}),
+            ("rehydrate", {"task": "write about the ferry"}),
+            ("pam_export_memory", {}),
+        ):
+            found = await call(client, name, **said)
+            shown = str(found.get("text") or base64.b64decode(found["artifact"]).decode())
+            assert "ada@example.com" not in shown
+        assert "about the ferry" in (await call(client, "recall", query="ferry"))["text"]
+        seen = await client.read_resource("satchel://banks/default/memory")
+        assert "ada@example.com" not in str(seen.contents[0])
+
+    asked(work)

@@ -1,5 +1,6 @@
 """The web page, used as people use it, in a real browser."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,19 @@ def test_where_an_operators_token_is_set_the_page_asks_for_it(browser: Any, own_
         assert token not in page.url
         assert page.evaluate("Object.values(localStorage)") == ["auto"]
         page.close()
+
+
+def test_a_redacted_memory_is_marked_and_says_by_whom(
+    tab: Watched, server: tuple[str, Served], bank: str
+) -> None:
+    """And nowhere are its old words."""
+    client = server[1].client()
+    made = client.post(f"{BANK}/entries", json={"text": "write to ada@example.com"}).json()["id"]
+    job = client.post(f"{BANK}/redact", json={"ids": [made]}).json()["id"]
+    while client.get(f"/v1/jobs/{job}").json()["state"] in ("waiting", "running"):
+        time.sleep(0.01)
+    page = tab.go(f"b/{bank}/e/{made}")
+    page.locator(".chip", has_text="redacted").first.wait_for()
+    text = page.locator("main").inner_text()
+    assert "by did:key:" in text
+    assert "ada@example.com" not in text
