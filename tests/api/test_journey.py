@@ -154,7 +154,7 @@ def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path) -> None:
             bank.import_(SAMPLE, allow_uncontained=True, onconflict="skip")  # type: ignore[call-arg]
         with pytest.raises(UsageError, match="no way 'later'"):
             bank.import_(SAMPLE, allow_uncontained=True, on_conflict="later")  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="trust class"):
+        with pytest.raises(UsageError, match="unknown value"):
             bank.recall("x", trust="all")  # type: ignore[arg-type]
         bank.import_(SAMPLE, allow_uncontained=True)
         with pytest.raises(ConflictError):

@@ -452,6 +452,33 @@ def test_concurrent_increments_are_counted_exactly(writers: Writers) -> None:
             assert_linear(after)
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
+def test_a_store_that_somebody_else_begins_while_it_is_saved_gets_both(
+    kind: str, folder: Folder, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither had a head when it looked; who comes second follows the first."""
+    place = _place(kind, folder(), request)
+    first, second = MemoryStore(key="k", remote_path=place), MemoryStore(key="k", remote_path=place)
+    first.write_text("first.txt", "1")
+    second.write_text("second.txt", "2")
+    look, looked = remote_place.RemotePlace._head, list[str]()
+
+    def slow(self: remote_place.RemotePlace) -> Any:
+        found = look(self)
+        looked.append("")
+        if len(looked) == 1:
+            first.save()
+        return found
+
+    monkeypatch.setattr(remote_place.RemotePlace, "_head", slow)
+    second.save()
+    monkeypatch.undo()
+    with MemoryStore(key="k", remote_path=place) as third:
+        assert set(third.list_paths()) >= {"first.txt", "second.txt"}
+    first.close()
+    second.close()
+
+
 def test_get_or_create_by_many_at_once_raises_nothing(
     request: pytest.FixtureRequest, folder: Folder
 ) -> None:

@@ -76,7 +76,8 @@ class RemotePlace:
         for name in (HEAD, TRANSCRIPT):
             if self.objects.get(name) is not None:
                 return True
-        return next(iter(self.objects.names()), None) is not None
+        # Packs without a head are those of somebody who is just making a store here.
+        return any(not name.startswith(f"{OWN}/") for name in self.objects.names())
 
     def create(self, policy: Policy) -> None:
         """Make an empty store.
@@ -180,7 +181,8 @@ class RemotePlace:
 
     def _brought(self, store: Committing, found: _Found | None) -> bool:
         head, tag = found if found is not None else (first_head(store.policy), None)
-        self._follow(store, head, frozenset())
+        if found is not None:  # else the store may become that of somebody who begins it now
+            self._follow(store, head, frozenset())
         policy = store.policy
         with store.manifest.looking() as rows:
             sent = leaving(rows, head, versions=policy.keep_versions)

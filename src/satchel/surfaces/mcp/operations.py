@@ -55,7 +55,7 @@ def _parameter(field: Field) -> inspect.Parameter:
     option = field.option
     kind: Any = Literal[field.choices] if field.choices else field.scalar
     if field.is_many:
-        kind = list[kind] if field.is_required else list[kind] | None
+        kind = list[kind] if field.is_required else list[kind] | kind | None
     elif kind is str:
         kind = str if field.is_required else Text
     elif not field.is_required:
