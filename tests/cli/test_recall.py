@@ -23,7 +23,7 @@ from satchel.surfaces.cli import _quick, _recall, recalling
 from satchel.surfaces.cli._app import run_app
 
 if TYPE_CHECKING:
-    from satchel.actions.recalling import RecallOptions
+    from satchel.actions.recall import RecallOptions
     from tests.cli.conftest import Run
 
 NASTY = "\x1b]0;owned\x07\x1b[2J\u202egnp\u2066 tea"

@@ -15,7 +15,7 @@ from token_kit import HOLDER, STRANGER, chain_of, child_of, grant, later
 
 from satchel.actions.config import load_settings
 from satchel.actions.memories.operations import RememberOptions
-from satchel.actions.recalling import RecallOptions
+from satchel.actions.recall import RecallOptions
 from satchel.actions.signing import signing_key
 from satchel.api.satchel import Satchel, opened
 from satchel.memory.times import now

@@ -1,9 +1,8 @@
 """Recall: what a bank remembers that goes with some words."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from datetime import date, datetime
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -11,7 +10,6 @@ from satchel.actions.configured.sections import BankSettings
 from satchel.actions.filing.behind import catch_up
 from satchel.actions.inferring.keeping_up import keep_up
 from satchel.actions.inferring.models import asking, reranker_of
-from satchel.actions.memories.drafting import moment
 from satchel.actions.opened import OpenBank
 from satchel.code_graph.spoken import HEADS, Along, CodeContext
 from satchel.errors import UsageError
@@ -19,8 +17,7 @@ from satchel.ledger.view import View
 from satchel.memory.parts import TrustClass
 from satchel.memory.showing import text_of
 from satchel.memory.times import read_time
-from satchel.ports.operations import Option, Options, operation, texts
-from satchel.recall.query import COMPONENTS, MOST, FileHit, Hit, Plan, Query, Recalled
+from satchel.recall.query import FileHit, Hit, Plan, Query, Recalled
 from satchel.recall.recalling import recall
 from satchel.type_info import resolved
 
@@ -241,161 +238,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     def __getitem__(self, index: int) -> Memory:
         return self.memories[index]
-
-
-Time = str | datetime | date
-Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
-Trust = Literal["user", "agent", "tool", "external", "imported"]
-
-
-def _moment(value: Any) -> str:
-    return moment(value, "since")
-
-
-def _until(value: Any) -> str:
-    return moment(value, "until")
-
-
-def _as_of(value: Any) -> int | str | None:
-    if isinstance(value, int):
-        return value
-    return as_of_from(value, "as_of") if isinstance(value, str) else moment(value, "as_of")
-
-
-@dataclass(frozen=True, slots=True)
-class RecallOptions(Options):
-    """What to search for, and where."""
-
-    text: Annotated[
-        str,
-        Option(
-            "Words to search for. Default: the newest memories.",
-            argument=True,
-            max_length=100_000,
-            mcp="query",
-            examples=["what does Ada drink?"],
-        ),
-    ] = ""
-    _: KW_ONLY
-    limit: Annotated[
-        int | None,
-        Option(
-            "Maximum number of memories. Default: 10, or 100 with a budget.",
-            minimum=1,
-            maximum=MOST,
-        ),
-    ] = None
-    budget: Annotated[
-        int | None,
-        Option("Maximum number of tokens, estimated generously.", minimum=1, mcp="token_budget"),
-    ] = None
-    type: Annotated[
-        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
-    ] = ()
-    tags: Annotated[
-        str | Sequence[str] | None,
-        Option("Only with this tag; repeated: with all of them.", flag="--tag"),
-    ] = ()
-    any_tags: Annotated[
-        str | Sequence[str] | None,
-        Option("Only with this tag; repeated: with one of them.", flag="--any-tag"),
-    ] = ()
-    since: Annotated[
-        Time | None, Option("From this date or time on: 2026-03-01.", metavar="TIME", parse=_moment)
-    ] = None
-    until: Annotated[
-        Time | None, Option("Before this date or time.", metavar="TIME", parse=_until)
-    ] = None
-    user: Annotated[str | None, Option("Only of this user.")] = None
-    agent: Annotated[str | None, Option("Only of this agent.")] = None
-    run: Annotated[str | None, Option("Only of this run or conversation.")] = None
-    app: Annotated[str | None, Option("Only of this application.")] = None
-    provider: Annotated[str | None, Option("Only from this product, such as mem0.")] = None
-    source: Annotated[str | None, Option("Only from this account or container of the product.")] = (
-        None
-    )
-    trust: Annotated[Trust | None, Option("Only memories trusted at least this far.")] = None
-    as_of: Annotated[
-        int | Time | None,
-        Option(
-            "As the bank was at this date or time, or with this many records.",
-            metavar="TIME|N",
-            parse=_as_of,
-        ),
-    ] = None
-    include_expired: Annotated[
-        bool, Option("Include memories that have expired or are not valid now.")
-    ] = False
-    code: Annotated[
-        bool, Option("Include the code that memories mention.", flag="--code/--no-code")
-    ] = True
-    files: Annotated[
-        bool, Option("Include passages of memory files.", flag="--files/--no-files")
-    ] = True
-    any_time: Annotated[bool, Option("Ignore a time named in the words.")] = False
-    rerank: Annotated[
-        bool | None,
-        Option("Use the configured reranker. Default: as configured.", flag="--rerank/--no-rerank"),
-    ] = None
-    explain: Annotated[bool, Option("Report how it was searched, and what scores are made of.")] = (
-        False
-    )
-    session: Annotated[
-        str | None,
-        Option("As this conversation sees it: a fork may not see later memories."),
-    ] = None
-
-
-@operation(
-    RecallOptions,
-    name="recall",
-    example='satchel recall "what does Ada eat" --tag diet --budget 500',
-)
-def recall_in(bank: OpenBank, options: RecallOptions) -> Answer:
-    """Search memories. Results are ranked, best first, and each is verified.
-
-    Words find memories, and meaning does where the bank has vectors. Memories of a time that the
-    words name ("last May") rank higher. A memory that does not fit the budget is skipped. If the
-    bank knows code, the symbols and files that a memory names are shown with it. Passages of the
-    bank's memory files that have the words follow, with path, version and lines.
-
-    Raises:
-        UsageError: If a time names no moment, or a number is out of range.
-        UnknownSessionError: If there is no such session.
-        VerificationError: If the bank is not what was signed.
-    """
-    query, code, explain = query_of(options), options.code, options.explain
-    if options.session is None:
-        return recall_memories(bank, query, code=code, explain=explain)
-    from satchel.actions.sessions.remembering import recall_for
-
-    return recall_for(bank, query, options.session, code=code, explain=explain)
-
-
-def query_of(options: RecallOptions) -> Query:
-    """Return what options ask of a bank."""
-    return Query(
-        text=options.text,
-        limit=options.limit,
-        budget=options.budget,
-        components=frozenset(texts(options.type)) or COMPONENTS,
-        tags=frozenset(texts(options.tags)),
-        any_tags=frozenset(texts(options.any_tags)),
-        since=cast("str | None", options.since),
-        until=cast("str | None", options.until),
-        user=options.user,
-        agent=options.agent,
-        run=options.run,
-        app=options.app,
-        provider=options.provider,
-        source=options.source,
-        trust=trust_from(options.trust, "trust"),
-        as_of=cast("int | str | None", options.as_of),
-        with_expired=options.include_expired,
-        files=options.files,
-        times=not options.any_time,
-        rerank=options.rerank,
-    )
 
 
 def recall_memories(

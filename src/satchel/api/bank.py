@@ -13,7 +13,7 @@ from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.providing import LiveBank
-from satchel.actions.recalling import recall_in
+from satchel.actions.recall import recall_in
 from satchel.api.arguments import (
     ExportArguments,
     FilePath,

@@ -35,7 +35,7 @@ def plainly(arguments: list[str]) -> Callable[[], None] | None:
     bank, as_json = values.pop("bank", None), values.pop("json", False)
 
     def run() -> None:
-        from satchel.actions.recalling import RecallOptions
+        from satchel.actions.recall import RecallOptions
         from satchel.surfaces.cli._recall import recall_and_show
 
         recall_and_show(bank, RecallOptions(**values), as_json=as_json)
@@ -81,7 +81,7 @@ def _add(values: dict[str, Any], member: str, kind: str, value: str) -> bool:
 
 def _known() -> dict[str, tuple[str, str, bool | None]]:
     """Return each flag's option, what it takes, and what a switch means."""
-    from satchel.actions.recalling import recall_in
+    from satchel.actions.recall import recall_in
 
     found: dict[str, tuple[str, str, bool | None]] = {
         "--bank": ("bank", "str", None),

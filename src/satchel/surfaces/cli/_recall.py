@@ -6,7 +6,7 @@ from satchel.actions import recalling as actions
 from satchel.actions.filing.behind import is_behind
 from satchel.actions.inferring.keeping_up import opened_to_ask
 from satchel.actions.opened import OpenBank
-from satchel.actions.recalling import RecallOptions, recall_in
+from satchel.actions.recall import RecallOptions, recall_in
 from satchel.surfaces.cli._console import count, line, message, print_json, state, wrapped
 
 _SHOWN_DIGITS = len("blake3:") + 8

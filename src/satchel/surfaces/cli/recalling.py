@@ -2,7 +2,7 @@
 
 import typer
 
-from satchel.actions.recalling import recall_in
+from satchel.actions.recall import recall_in
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._recall import show_answer, to_recall
 

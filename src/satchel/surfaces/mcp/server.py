@@ -27,7 +27,7 @@ from satchel.actions.filing.opened import opened_files
 from satchel.actions.importing.imported import Imported
 from satchel.actions.memories import operations
 from satchel.actions.memories.operations import ForgetOptions, RememberOptions, UpdateOptions
-from satchel.actions.recalling import RecallOptions, recall_in
+from satchel.actions.recall import RecallOptions, recall_in
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.rehydrating import Wanted, rehydrate_file
 from satchel.api.bank import Bank

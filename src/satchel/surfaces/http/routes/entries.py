@@ -14,7 +14,7 @@ from satchel.actions.memories.operations import (
     RememberOptions,
     UpdateOptions,
 )
-from satchel.actions.recalling import RecallOptions, recall_in
+from satchel.actions.recall import RecallOptions, recall_in
 from satchel.errors import RetiredMemoryError
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
