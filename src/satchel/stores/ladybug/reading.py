@@ -224,7 +224,7 @@ class View(Statements):
         number, before = self._number(bank), dict[tuple[str, str], str]()
         first = number << SEQ_BITS
         asked = {"first": first + rows[0].seq, "last": first + rows[-1].seq}
-        cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, r.size, r.words, r.terms"
+        cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, r.bank, r.size, r.words, r.terms"
         there = {place & SEQ_MASK: rest for place, *rest in self._each(cypher, **asked)}
         slots = {row.slot: first + row.seq for row in rows if row.slot and row.retired is None}
         wrong = {
@@ -238,11 +238,11 @@ class View(Statements):
         }
         for row in rows:
             words = self.indexed_words(number, row, before) if row.text or row.body else None
-            size, found, terms = there.get(row.seq, (None, None, None))
+            bank, size, found, terms = there.get(row.seq, (None, None, None, None))
             expected = words if row.text else None
             count = expected.count(" ") - 1 if expected else 0
             is_right = not is_searched(row) or (found, terms) == (expected, count)
-            if size != len(row.body or b"") or not is_right:
+            if bank != number or size != len(row.body or b"") or not is_right:
                 wrong.add(row.seq)
         return sorted(wrong)
 
