@@ -236,7 +236,8 @@ class ProvedRows:
         """Return what current records link, proved; a walk meets each of them from both ends."""
         if len(self._linked) + len(places) > _MOST_LINKED:
             self._linked.clear()
-        for logged in self.at(sorted(places - self._linked.keys())):
+        places -= self._linked.keys()
+        for logged in self.at(sorted(places)) if places else ():
             is_current = _CURRENT.nominates(logged.row)
             self._linked[logged.seq] = logged.row.links if is_current else ()
         return self._linked

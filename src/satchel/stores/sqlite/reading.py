@@ -96,6 +96,15 @@ class View(Banks):
         super().__init__(connection, name)
         self._spreads = spreads
         self._serial = serial
+        self._numbers = dict[str, int]()
+
+    def _number(self, bank: str) -> int:
+        number = self._numbers.get(bank)
+        if number is None:
+            number = super()._number(bank)
+            if self._spreads is not None:  # a view that only reads: no bank can go
+                self._numbers[bank] = number
+        return number
 
     def stamp(self) -> int:
         return (self._serial << 32) + int(self._all("PRAGMA data_version")[0][0])
@@ -492,26 +501,18 @@ def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
 
 
 def _row(found: Sequence[Any]) -> Row:
-    place, identity, tag, at, body, batch, retired, hold, slot, *spoken = found
-    kind, user, agent, run, app, session, moment, expires_at = spoken
-    return Row(  # spelled out: a question has hundreds
-        seq=place & SEQ_MASK,
-        id=ID_PREFIX + identity.hex(),
-        type=tag,
-        at=at,
-        body=body,
-        batch=batch,
-        retired=retired,
-        hold=hold != 0,
-        slot=None if slot is None else slot.hex(),
-        kind=kind,
-        user=user,
-        agent=agent,
-        run=run,
-        app=app,
-        session=session,
-        moment=moment,
-        expires_at=expires_at,
+    place, identity, tag, at, body, batch, retired, hold, slot, *owners_and_times = found
+    return Row(  # in the order of the columns: a question has hundreds of rows
+        place & SEQ_MASK,
+        ID_PREFIX + identity.hex(),
+        tag,
+        at,
+        body,
+        batch,
+        retired,
+        hold != 0,
+        None if slot is None else slot.hex(),
+        *owners_and_times,
     )
 
 
