@@ -10,9 +10,10 @@ import apsw
 from blake3 import blake3
 
 from satchel.errors import InputError
+from satchel.memory.parts import Component
 from satchel.ports.linking.traversal import Kinds as LinkKinds
 from satchel.ports.linking.traversal import Linked
-from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
+from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, RowsDigest
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms, matching
@@ -64,7 +65,7 @@ _LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _MOST_TERMS = 200
 _TOGETHER = 1024
 _MOST_MERGED = 16
-_CONFIGS = frozenset({CONFIG})
+_MEMORIES = frozenset(map(str, Component))
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _CURRENT = "record.retired IS NULL"
 
@@ -184,13 +185,13 @@ class View(Banks):
         """Yield what is selected from, and by which filter, together.
 
         Whoever wants the newest of some types stops soon. SQLite follows the index of each type
-        then, and merges; it would go through a whole bank for a type that few records have. The
-        configuration is such a type: a bank is known by its name before anything else is read.
+        then, and merges; it would go through a whole bank for a type that few records have. Those
+        that are no memories are such types: a bank is known by them before anything else is read.
         """
         of_one = (wanted.session, wanted.run, wanted.user, wanted.slot)  # which have indexes
         is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
         is_few = is_few and all(name is None for name in of_one)
-        if wanted.types is not None and (is_few or wanted.types == _CONFIGS):
+        if wanted.types and (is_few or wanted.types.isdisjoint(_MEMORIES)):
             typed = f"{_SELECT} INDEXED BY record_type WHERE bank = {self._number(bank)} AND"
             for one in sorted(wanted.types):
                 yield typed, replace(wanted, types=frozenset([one]))
