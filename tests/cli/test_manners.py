@@ -7,13 +7,11 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import typer
 from code_kit import written
 from digest_kit import everything
 from evaluating_kit import small_set
@@ -25,7 +23,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.wiring import opened_store
 from satchel.ledger.ledger import Ledger
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli._app import MODULES, app_of
+from satchel.surfaces.cli._parser import INDEX, PANELS, index, made_index
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -34,16 +32,7 @@ NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u200f\x7f\r"
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command there is."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name)
-
-
-COMMANDS = list(commands(typer.main.get_command(app_of())))
+COMMANDS = [tuple(words.split()) for words, record in index().items() if not record.is_group]
 
 
 def test_the_commands_are_those_that_were_promised() -> None:
@@ -84,11 +73,15 @@ def test_the_commands_are_those_that_were_promised() -> None:
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_each_verb_is_found_in_the_module_that_is_imported_for_it(module: str) -> None:
-    """The table by which only one module is imported names them all, and no others."""
-    found = typer.main.get_command(app_of([module]))
-    assert tuple(found.commands) == MODULES[module]  # type: ignore[attr-defined]  # a group
+def test_the_index_of_commands_is_what_their_modules_declare() -> None:
+    """Help and completion read a file; it says what the code does."""
+    assert made_index() == INDEX.read_text("utf-8")
+
+
+def test_each_command_is_on_one_panel_of_the_first_screen() -> None:
+    """None is hidden, and none is shown twice."""
+    shown = [name for names in PANELS.values() for name in names]
+    assert sorted(shown) == sorted({words.split()[0] for words in index()})
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import msgspec
-import typer
 from rich.text import Text
 
 from satchel.actions.diagnosing import diagnose
@@ -18,24 +17,25 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 _PROBLEM = 1
 _STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
-config = typer.Typer(no_args_is_help=True, help="Settings, and where each comes from.")
+config = Group(help="Settings, and where each comes from.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("formats")(formats_command)
     app.command("doctor")(doctor_command)
-    app.add_typer(config, name="config")
+    app.add(config, name="config")
 
 
 def formats_command(
-    name: Annotated[str | None, typer.Argument(help="One format, in full.")] = None,
+    name: Annotated[str | None, Argument(help="One format, in full.")] = None,
     long: Annotated[
-        bool, typer.Option("--long", help="All of them in full: versions, what each cannot hold.")
+        bool, Option("--long", help="All of them in full: versions, what each cannot hold.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -95,13 +95,11 @@ def _plain(value: object) -> str:
 def doctor_command(
     deep: Annotated[
         bool,
-        typer.Option(
-            "--deep", help="Look for everything that is wrong, and at each word of the index."
-        ),
+        Option("--deep", help="Look for everything that is wrong, and at each word of the index."),
     ] = False,
     fix: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--repair",
             help="Derive again what can be; what no longer holds is set aside, never deleted.",
         ),
