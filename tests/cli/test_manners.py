@@ -7,6 +7,8 @@ import json
 import os
 import re
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -629,11 +631,80 @@ def test_errors_are_one_line_of_json_on_stderr(
     assert "Traceback" not in plain.err
 
 
-def test_json_before_the_command_is_refused_not_half_obeyed(satchel: Run, sealed: Path) -> None:
+def test_json_before_the_command_is_json_as_well(satchel: Run, sealed: Path) -> None:
     """Nobody gets a table where they expected JSON."""
-    ran = satchel("--json", "verify", sealed)
-    assert ran.status == 2
-    assert ran.out == ""
+    assert satchel("--json", "verify", sealed) == satchel("verify", sealed, "--json")
+
+
+def test_a_verb_of_another_program_is_answered_with_ours(satchel: Run) -> None:
+    """Search, add, get, rm, status; and words that are almost right."""
+    for typed, ours in (
+        ("search", "recall"),
+        ("add", "remember"),
+        ("get", "show"),
+        ("rm", "forget"),
+        ("delete", "forget"),
+        ("status", "doctor"),
+        ("recal", "recall"),
+    ):
+        ran = satchel(typed, "x")
+        assert (ran.status, ran.out) == (2, "")
+        assert f"satchel {ours}" in ran.err
+    assert "satchel backup run" in satchel("backup", "create").err
+
+
+def test_help_and_version_can_be_commands(satchel: Run) -> None:
+    """As in git, gh and restic."""
+    assert satchel("help") == satchel("--help")
+    assert satchel("help", "backup", "run") == satchel("backup", "run", "--help")
+    assert satchel("version") == satchel("--version")
+
+
+@pytest.mark.parametrize("line", ["--help", "--version", "backup run --help", "nope", "recall -x"])
+def test_help_and_usage_errors_import_no_command(line: str) -> None:
+    """A cold start pays for what it shows: no store, no formats, no actions."""
+    program = (
+        "import sys; from satchel.surfaces.cli.main import run;"
+        f"run({line.split()!r});"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    loaded = set(done.stderr.split())
+    assert not {name for name in loaded if name.startswith(("satchel.actions", "satchel.stores"))}
+    assert loaded.isdisjoint({"msgspec", "rich", "apsw", "satchel.ports.registry"})
+
+
+def completed(line: str) -> list[str]:
+    """Return what a shell offers for a line."""
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_SATCHEL_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "satchel"],
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return [row.partition(",")[2] for row in done.stdout.splitlines()]
+
+
+def test_a_shell_completes_commands_options_and_values(satchel: Run) -> None:
+    """Banks, formats and keys that are there; choices of an option."""
+    assert satchel("banks", "create", "assistant").status == 0
+    assert completed("satchel rec") == ["recall", "receipts", "receipt", "recover"]
+    assert completed("satchel backup ru") == ["run"]
+    assert "--budget" in completed("satchel recall --bu")
+    assert completed("satchel recall tea --bank ass") == ["assistant"]
+    assert completed("satchel recall tea --type sem") == ["semantic"]
+    assert "mem0" in completed("satchel convert a b --to mem")
+    assert completed("satchel keys export def") == ["default"]
 
 
 def test_one_command_does_not_inherit_the_options_of_the_last(

@@ -27,7 +27,7 @@ def test_a_score_is_printed_with_its_page(satchel: Run, tmp_path: Path) -> None:
 
 def test_all_tables_of_the_paper_are_printed(satchel: Run, tmp_path: Path) -> None:
     """By the option as by the command, with the example at the end."""
-    shown = satchel("evaluate", "--paper", "--probes", small_set(tmp_path), "--trials", "2")
+    shown = satchel("evaluate", "paper", "--probes", small_set(tmp_path), "--trials", "2")
     assert shown.status == 0
     heads = ["Features", "TCS", "RHF", "Injection", "Tamper", "Token", "Sizes", "Latency"]
     assert [head for head in [*heads, "several sessions"] if head not in shown.out] == []

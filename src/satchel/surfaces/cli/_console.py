@@ -270,13 +270,21 @@ def print_error(error: SatchelError) -> None:
         problem = {"error": error.problem(), "exit_status": error.exit_status}
         sys.stderr.write(_json(problem, indent=None) + "\n")
         return
+    _labelled("error: ", "bold red", error.message)
+    if error.place:
+        _labelled("  where  ", "dim", error.place)
+    if error.hint:
+        _labelled("  try    ", "dim", error.hint)
+
+
+def _labelled(label: str, style: str, text: str) -> None:
+    """Print a line on stderr that begins with a label; colours are imported for a terminal only."""
+    if _is_plain(sys.stderr):
+        message(label, text)
+        return
     from rich.text import Text
 
-    message(Text("error: ", style="bold red"), error.message)
-    if error.place:
-        message(Text("  where  ", style="dim"), error.place)
-    if error.hint:
-        message(Text("  try    ", style="dim"), error.hint)
+    message(Text(label, style=style), text)
 
 
 def is_long(size: int) -> bool:

@@ -33,15 +33,22 @@ class Acceptable(StrEnum):
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 InBank = Annotated[
     str | None,
-    Option("--bank", help="Name of the bank, its id, or the start of that; else the only one."),
+    Option(
+        "--bank",
+        help="Name of the bank, its id, or the start of that; else the only one.",
+        values="bank",
+    ),
 ]
 Owner = Annotated[
-    str | None, Option("--key", help="Name of the owner's key; the default one otherwise.")
+    str | None,
+    Option("--key", help="Name of the owner's key; the default one otherwise.", values="key"),
 ]
 
 Also = Annotated[
     list[str] | None,
-    Option("--also", help="Name of another owner's key that signs as well. Repeatable."),
+    Option(
+        "--also", help="Name of another owner's key that signs as well. Repeatable.", values="key"
+    ),
 ]
 Propose = Annotated[
     Path | None,
@@ -87,7 +94,9 @@ IncludeEmbeddings = Annotated[
         " both sides have a place for them.",
     ),
 ]
-SignWith = Annotated[str | None, Option("--sign-with", help="Name of the signing key.")]
+SignWith = Annotated[
+    str | None, Option("--sign-with", help="Name of the signing key.", values="key")
+]
 Unsigned = Annotated[bool, Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
 AgentName = Annotated[str | None, Option("--agent", help="Name of the agent whose memory it is.")]
 Force = Annotated[bool, Option("--force", help="Replace the file if it exists.")]

@@ -287,13 +287,14 @@ def _parameter(record: Parameter) -> click.Parameter:
             else click.FloatRange(least, most)
         )
     complete = _completion(record.values)
+    default: dict[str, Any] = {} if record.default is None else {"default": record.default}
     if not record.flags:
         made = _Argument(
             [record.name],
             type=kind,
             required=record.is_required,
             nargs=-1 if record.is_many else 1,
-            default=record.default,
+            **default,
             shell_complete=complete,
         )
         name = record.metavar or record.name.upper()
@@ -310,7 +311,7 @@ def _parameter(record: Parameter) -> click.Parameter:
         type=kind,
         is_flag=is_switch,
         multiple=record.is_many,
-        default=record.default,
+        **default,
         required=record.is_required,
         show_default=not is_switch and record.default not in (None, ""),
         metavar=record.metavar or _METAVARS.get(record.type),
@@ -432,7 +433,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 
 _ROOT_HELP = """Portable, verifiable memory for AI agents: store, search, move, share and back up.
 
-Exit status: 0 success, 1 differences or loss, 2 usage or configuration error, 3 refused by
+Exit status: 0 success, 1 differences or loss, 2 usage or configuration, 3 refused by
 verification, 4 malformed or unreadable input, 5 target failed, 130 interrupted."""
 
 

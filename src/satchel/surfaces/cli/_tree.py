@@ -48,7 +48,8 @@ class Parameter:
     def plain(self) -> dict[str, Any]:
         """Return what differs from the defaults, as JSON has it."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value for name, value in values.items() if value not in (None, False, "", [])}
+        empty = {each.name: each.default for each in fields(self)}
+        return {name: value for name, value in values.items() if value not in ([], empty[name])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,9 @@ def export_command(
     bank: InBank = None,
     format_: Annotated[
         str | None,
-        Option("--format", help="Its format; from its name by default, or else pam."),
+        Option(
+            "--format", help="Its format; from its name by default, or else pam.", values="format"
+        ),
     ] = None,
     component: Annotated[
         list[str] | None, Option("--component", help="Only this component. Repeatable.")

@@ -89,11 +89,14 @@ def import_command(
     ] = "-",
     bank: Annotated[
         str | None,
-        Option("--bank", help="Everything goes into it; it is made if it is not there."),
+        Option(
+            "--bank", help="Everything goes into it; it is made if it is not there.", values="bank"
+        ),
     ] = None,
     given: Annotated[str | None, Option("--input", help="The file, as an option.")] = None,
     from_: Annotated[
-        str | None, Option("--from", help="Format of the file; recognised otherwise.")
+        str | None,
+        Option("--from", help="Format of the file; recognised otherwise.", values="format"),
     ] = None,
     include_deleted: Annotated[
         bool,

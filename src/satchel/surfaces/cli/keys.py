@@ -18,7 +18,7 @@ from satchel.surfaces.cli._stdout import file_or_none
 from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.operating._proposing import propose_all
 
-Name = Annotated[str, Argument(help="Name of the key.")]
+Name = Annotated[str, Argument(help="Name of the key.", values="key")]
 
 keys = Group(help="Signing keys, and whose word counts.")
 

@@ -40,7 +40,8 @@ def add_to(app: Group) -> None:
 
 def receipts_command(
     bank: Annotated[
-        str | None, Option("--bank", help="Only those of this bank, from its log as well.")
+        str | None,
+        Option("--bank", help="Only those of this bank, from its log as well.", values="bank"),
     ] = None,
     limit: Annotated[int, Option(help="How many at most.")] = 100,
     as_json: Json = False,

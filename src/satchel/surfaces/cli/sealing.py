@@ -77,10 +77,10 @@ def convert_command(
     source: Annotated[Path, Argument(metavar="IN", help="File to read; - for stdin.")],
     output: Annotated[Path, Argument(metavar="OUT", help="File to write; - for stdout.")],
     from_: Annotated[
-        str | None, Option("--from", help="Format of IN; recognised by default.")
+        str | None, Option("--from", help="Format of IN; recognised by default.", values="format")
     ] = None,
     to: Annotated[
-        str | None, Option("--to", help="Format of OUT; from its name by default.")
+        str | None, Option("--to", help="Format of OUT; from its name by default.", values="format")
     ] = None,
     profile: Annotated[
         str | None, Option(help=f"Write for another reader: {', '.join(PROFILES)}.")
@@ -203,7 +203,7 @@ def _show_conversion(done: Conversion) -> None:
 def inspect_command(
     file: Annotated[Path, Argument(help="File to look into.")],
     from_: Annotated[
-        str | None, Option("--from", help="Its format; recognised by default.")
+        str | None, Option("--from", help="Its format; recognised by default.", values="format")
     ] = None,
     as_json: Json = False,
 ) -> int:

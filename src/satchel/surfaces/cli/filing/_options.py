@@ -7,7 +7,10 @@ from satchel.surfaces.cli._tree import Argument, Group, Option
 
 files = Group(help="Memory files: text at paths, with history.")
 
-Key = Annotated[str | None, Option("--key", help="Name of the store; that of the bank by default.")]
+Key = Annotated[
+    str | None,
+    Option("--key", help="Name of the store; that of the bank by default.", values="key"),
+]
 Root = Annotated[
     Path | None, Option("--root", help="A folder that has a store, in place of a key.")
 ]

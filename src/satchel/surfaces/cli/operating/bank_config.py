@@ -20,7 +20,9 @@ from satchel.surfaces.cli._options import Force, Json
 from satchel.surfaces.cli._stdout import output_file
 from satchel.surfaces.cli._tree import Argument, Group
 
-Bank = Annotated[str, Argument(help="Name of the bank, its id, or the start of that.")]
+Bank = Annotated[
+    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
+]
 File = Annotated[Path, Argument(help="The document.")]
 Output = Annotated[Path, Argument(help="The document to write; - for standard output.")]
 

@@ -18,7 +18,8 @@ def add_to(app: Group) -> None:
 def connect_command(
     host: Annotated[Host, Argument(help="Which host.")],
     bank: Annotated[
-        str | None, Option("--bank", help="Whose memory is meant; else the usual one.")
+        str | None,
+        Option("--bank", help="Whose memory is meant; else the usual one.", values="bank"),
     ] = None,
     project: Annotated[
         Path | None, Option("--project", help="Only for the project in this folder.")

@@ -30,7 +30,9 @@ def run_command(
             help="sqlite:///FILE, postgresql://..., parquet:///FOLDER, file:///FOLDER, s3://..."
         ),
     ],
-    bank: Annotated[str | None, Option("--bank", help="Only this bank; else all of them.")] = None,
+    bank: Annotated[
+        str | None, Option("--bank", help="Only this bank; else all of them.", values="bank")
+    ] = None,
     follow_on: Annotated[
         bool, Option("--follow/--once", help="Go on until it is interrupted, or end.")
     ] = False,

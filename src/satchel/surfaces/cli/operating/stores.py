@@ -27,7 +27,7 @@ def copy_command(
     ],
     bank: Annotated[
         list[str] | None,
-        Option("--bank", help="Only this bank: its name or id. Repeatable."),
+        Option("--bank", help="Only this bank: its name or id. Repeatable.", values="bank"),
     ] = None,
     dry_run: DryRun = False,
     as_json: Json = False,

@@ -39,7 +39,11 @@ def watch_command(
     ] = None,
     bank: Annotated[
         str | None,
-        Option("--bank", help="Where it goes, made if need be; else as set, or transcripts."),
+        Option(
+            "--bank",
+            help="Where it goes, made if need be; else as set, or transcripts.",
+            values="bank",
+        ),
     ] = None,
     once: Annotated[
         bool, Option("--once", help="Look once and end; this is what a timer starts.")

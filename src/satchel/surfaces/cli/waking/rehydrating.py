@@ -105,7 +105,8 @@ def rehydrate_command(
         Messages | None, Option(help="Print messages for this SDK, as JSON.")
     ] = None,
     from_: Annotated[
-        str | None, Option("--from", help="Format of the file; recognised otherwise.")
+        str | None,
+        Option("--from", help="Format of the file; recognised otherwise.", values="format"),
     ] = None,
     unsafe_accept: Accept = None,
     trust_key: Annotated[
