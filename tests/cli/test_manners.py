@@ -122,6 +122,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "inspect": [mem0],
         "serve": ["--openapi"],
         "connect": ["cursor", "--project", sealed.parent],
+        "completion": ["bash"],
         "watch": ["--once", "--from", WATCHED, "--bank", "here"],
         "mcp": ["--tools", "--bank", "here"],
         "verify": [sealed],

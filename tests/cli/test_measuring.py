@@ -34,13 +34,6 @@ def test_all_tables_of_the_paper_are_printed(satchel: Run, tmp_path: Path) -> No
     assert "4.2 million" in shown.out.rpartition("Example")[2]
 
 
-def test_what_to_measure_has_to_be_said(satchel: Run) -> None:
-    """Options of the paper alone measure nothing."""
-    ran = satchel("evaluate", "--trials", "2")
-    assert ran.status == 2
-    assert "what to measure" in ran.err
-
-
 def test_an_agent_that_fails_is_a_target_that_failed(satchel: Run, tmp_path: Path) -> None:
     """With its name."""
     probes = small_set(tmp_path)

@@ -6,6 +6,7 @@ alone.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, shell_complete
 
 from satchel.errors import UsageError
 from satchel.surfaces.cli._tree import (
@@ -25,6 +26,9 @@ from satchel.surfaces.cli._tree import (
     Specification,
     specifications,
 )
+
+COMPLETION = "_SATCHEL_COMPLETE"
+"""The variable by which a shell asks what completes a line."""
 
 INDEX = Path(__file__).with_name("commands.json")
 
@@ -46,7 +50,10 @@ PANELS = {
         *("serve", "mcp", "rehydrate", "sessions", "fork", "distill", "checkpoint", "files"),
         *("agent", "promote", "quarantine", "code", "watch", "memory", "hook", "evaluate"),
     ),
-    "Manage": ("banks", "keys", "token", "store", "sink", "jobs", "receipts", "receipt", "config"),
+    "Manage": (
+        *("banks", "keys", "token", "store", "sink", "jobs", "receipts", "receipt", "config"),
+        "completion",
+    ),
 }
 """The commands of the first screen, by panel."""
 
@@ -309,7 +316,7 @@ def _parameter(record: Parameter) -> click.Parameter:
     return click.Option(
         [*names, record.name],
         type=kind,
-        is_flag=is_switch,
+        is_flag=True if is_switch else None,
         multiple=record.is_many,
         **default,
         required=record.is_required,
@@ -468,8 +475,14 @@ def run_command(arguments: Sequence[str]) -> Any:
         words = [*words[1:], "--help"]
     elif words == ["version"]:
         words = ["--version"]
+    root = _root()
+    if COMPLETION in os.environ:
+        return shell_complete(root, {}, "satchel", COMPLETION, os.environ[COMPLETION])
     try:
-        return _root().main(words, prog_name="satchel", standalone_mode=False)
+        with root.make_context("satchel", words) as context:
+            return root.invoke(context)
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except click.Abort:
         raise KeyboardInterrupt from None
     except click.exceptions.NoArgsIsHelpError as error:
@@ -484,4 +497,11 @@ def _usage_error(error: click.ClickException) -> UsageError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "satchel"
     text = error.format_message().rstrip(".")
-    return UsageError(text[:1].lower() + text[1:], hint=f"See: {path} --help")
+    option = getattr(error, "option_name", None) or next(
+        (each for each in getattr(getattr(error, "param", None), "opts", ())), None
+    )
+    return UsageError(
+        text[:1].lower() + text[1:],
+        field=option.lstrip("-") if option else None,
+        hint=f"See: {path} --help",
+    )
