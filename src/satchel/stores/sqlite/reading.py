@@ -61,7 +61,6 @@ _NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
 _ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
 _RAW = frozenset({"id", "slot", "body"})
 _MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
-_LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _MOST_TERMS = 200
 _TOGETHER = 1024
 _MOST_MERGED = 16
@@ -300,8 +299,7 @@ class View(Banks):
         bounds = [first, first + SEQ_MASK]
         for start, end in without:
             bounds += (first + start, first + end)
-        last = self._all(_LAST, first, first + SEQ_MASK)[0][0]
-        few = _driving.few_of(0 if last is None else last - first + 1)
+        few = _driving.FEW
         spreads = self._spread_of(terms, bank, bounds, hidden, few + 1)
         joined, narrowed, values = _narrowing(wanted)
         sql = _NOMINATED.format(joined=joined, narrowed=hidden + narrowed)
