@@ -35,7 +35,7 @@ from satchel.surfaces.cli.main import run
 
 TINY, FEW, TIMES = 3, 1_000, 10
 GROUP = 1_000
-ROUNDS = 3
+ROUNDS = 2
 MOST_SLOPE, MOST_BOUNDED = 1.15, 0.35
 """Of the logarithms: 1 is linear, 0 is the same for any number of items."""
 
@@ -153,7 +153,7 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["list", "--bank", NAME],
     ),
     "history": (
-        lambda home: ["history", home.newest, "--bank", NAME, "--limit", str(home.size)],
+        lambda home: ["history", home.newest, "--bank", NAME, "--limit", str(home.versions)],
         lambda home: ["history", home.newest, "--bank", NAME, "--limit", "2"],
     ),
     "links": (

@@ -168,7 +168,10 @@ class Reader(Protocol):
     """A consistent view of a store: nothing that is committed meanwhile is seen."""
 
     def stamp(self) -> int:
-        """Return a number that changes when something else wrote to the store."""
+        """Return a number that changes when something else wrote to the store.
+
+        Whoever wrote, and by whatever program; it may change more often than that.
+        """
         ...
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:

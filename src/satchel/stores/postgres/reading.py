@@ -22,6 +22,7 @@ from satchel.stores.postgres.statements import (
     raw_text,
     same,
 )
+from satchel.stores.postgres.transactions import OwnTransactions
 from satchel.stores.postgres.vectors import Vectors
 from satchel.stores.postgres.words import Words
 
@@ -57,21 +58,17 @@ SELECT word.seq FROM word JOIN unnest(
 ) AS own (seq, size, huge, terms, lexemes) ON own.seq = word.seq
 WHERE word.bank = %s AND (word.size, word.huge, word.terms) = (own.size, own.huge, own.terms)
 AND word.lexemes = own.lexemes::tsvector"""
-_STAMP = """
-SELECT count(*), coalesce(max(changed), 0), coalesce(sum(changed), 0)::text FROM bank
-WHERE changed_by <> %s"""
 
 
 class View(Words):
     """One consistent view, on a connection inside a transaction."""
 
-    def __init__(self, session: Session, own: int) -> None:
+    def __init__(self, session: Session, own: OwnTransactions) -> None:
         super().__init__(session)
         self._own = own
 
     def stamp(self) -> int:
-        # Each change of a bank has a number of its own, larger than all before it.
-        return hash(tuple(map(int, self._all(_STAMP, self._own)[0])))
+        return self._own.stamp(self._all("SELECT pg_current_snapshot()::text")[0][0])
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         sql, values = "SELECT id FROM bank WHERE head <> ''", list[Any]()

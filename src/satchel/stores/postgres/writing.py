@@ -176,18 +176,18 @@ class Transaction(View):
         """Set a bank's head, and return its number."""
         number = self._known(bank)
         if number is not None:
-            self._all(_MOVED, *head, self._own, number)
+            self._all(_MOVED, *head, self._own.number, number)
             return number
         if bank not in self._session.awaited:  # removed within this block
             self._all(_NEW_BANK, bank)
-        number = int(self._all(_MADE, bank, *head, self._own)[0][0])
+        number = int(self._all(_MADE, bank, *head, self._own.number)[0][0])
         self._session.numbers[bank] = number
         return number
 
     def _touched(self, number: int) -> None:
-        """Have others see that a bank was changed in another way than by its head."""
+        """Have older programs see that a bank was changed in another way than by its head."""
         sql = "UPDATE bank SET changed = nextval('change'), changed_by = %s WHERE number = %s"
-        self._all(sql, self._own, number)
+        self._all(sql, self._own.number, number)
 
     # -- rows ------------------------------------------------------------------------------
 
