@@ -162,3 +162,30 @@ def test_a_row_is_verified_after_it_was_changed_on_purpose() -> None:
             with opened_bank(load_settings()) as other:
                 assert len(listing(other).memories) == 3 + number
         assert len(links(bank, wanted).things) == 1
+
+
+@pytest.mark.parametrize("edit", HIDING)
+def test_an_edit_before_the_last_that_was_read_changes_nothing_and_is_refused_when_reached(
+    edit: str,
+) -> None:
+    """Who lists the newest verifies those; the next pages are verified when they are listed."""
+    wanted = _fill(2 * _MANY)
+    with opened_bank(load_settings()) as bank:
+        before = str(list_memories(bank, Wanted(limit=5)).memories)
+    _edit(HIDING[edit], wanted)
+    with opened_bank(load_settings()) as bank:
+        try:
+            assert str(list_memories(bank, Wanted(limit=5)).memories) == before
+        except (VerificationError, StoreError):
+            assert edit in ("types swapped", "another bank")  # which the head's counts show
+    with opened_bank(load_settings()) as bank:
+        listed, after = list[str](), None
+        try:
+            while page := list_memories(bank, Wanted(limit=100, after=after)):
+                listed += [memory.id for memory in page]
+                after = page.next
+                if after is None:
+                    break
+        except (VerificationError, StoreError):
+            return
+        assert wanted in listed

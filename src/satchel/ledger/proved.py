@@ -9,9 +9,15 @@ from typing import Final
 from msgspec.structs import replace as row_replace
 
 from satchel.errors import StoreError, VerificationError
-from satchel.ledger.columns import VerifiedColumns, columns_of, require_standing
+from satchel.ledger.columns import COUNTED, VerifiedColumns, columns_of, require_standing
 from satchel.ledger.erasure.returning import Erased
-from satchel.ledger.heads import TrustedHead, records_of, require_leaves, require_logged
+from satchel.ledger.heads import (
+    TrustedHead,
+    records_of,
+    require_leaves,
+    require_logged,
+    require_types,
+)
 from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.linking.traversal import Kinds, Linked, Walked
@@ -108,7 +114,7 @@ class ProvedRows:
             VerificationError: If one is not what was logged, or is hidden.
         """
         if complete and not wanted.is_plain:
-            self._require_columns(wanted)
+            self._require_columns(wanted, first=after + 1)
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
         if likely is not None:
             rows = (row for row in rows if row.body is None or likely(row.body))
@@ -181,13 +187,26 @@ class ProvedRows:
         """
         self._columns.require(self, frozenset(names), self._stamp)
 
-    def _require_columns(self, wanted: Filter) -> None:
-        """Require that the columns hold by which a filter looks for records."""
-        self._columns.require(self, columns_of(wanted), self._stamp)
+    def _require_columns(self, wanted: Filter, *, first: int = 0) -> None:
+        """Require that the columns hold by which a filter looks for records.
 
-    def column_blocks(self, names: Sequence[str], first: int) -> Iterable[ColumnBlock]:
+        Args:
+            wanted: The filter.
+            first: Position from which on.
+        """
+        if wanted.types is not None and wanted.types <= COUNTED:
+            self._columns.require_types(self, wanted.types, self._stamp, first=first)
+        self._columns.require(self, columns_of(wanted), self._stamp, first=first)
+
+    def column_blocks(
+        self, names: Sequence[str], first: int, end: int | None
+    ) -> Iterable[ColumnBlock]:
         """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
-        return self._reader.column_blocks(self._bank, names, first=first)
+        return self._reader.column_blocks(self._bank, names, first=first, end=end)
+
+    def require_counted(self, types: frozenset[str]) -> None:
+        """Require that all records of types are there, by their leaves and the head's counts."""
+        require_types(self._reader, self.head, self._tree, types)
 
     def require_standing(self, marked: Sequence[Marked]) -> None:
         """Require that the log calls these rows what their columns call them."""

@@ -238,7 +238,7 @@ class Reader(Protocol):
         ...
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterable[ColumnBlock]:
         """Return some columns of all rows as they are stored, in one pass and in order.
 
@@ -249,6 +249,7 @@ class Reader(Protocol):
             bank: The bank.
             names: Columns of ``Row``; without any, blocks have nothing but marked rows.
             first: The number of the block to start at.
+            end: The number of the block to stop before; None for all blocks there are.
 
         Raises:
             StoreError: If a row in the stretch of this bank says that it is of another bank.

@@ -47,10 +47,10 @@ _ONE_BY_ONE = _NAMED.format(
 )
 _MARKED = """
 SELECT seq, id, type, at, retired, hold FROM record
-WHERE bank = %s AND seq >= %s AND (retired IS NOT NULL OR hold)"""
+WHERE bank = %s AND seq BETWEEN %s AND %s AND (retired IS NOT NULL OR hold)"""
 _BLOCKS = f"""
 SELECT seq >> {BLOCK_BITS}, count(*), min(seq), max(seq), {{columns}} FROM record
-WHERE bank = %s AND seq >= %s GROUP BY 1 ORDER BY 1"""  # noqa: S608 - our own names
+WHERE bank = %s AND seq BETWEEN %s AND %s GROUP BY 1 ORDER BY 1"""  # noqa: S608 - our own names
 _TOGETHER = "convert_to(array_agg(\"{}\" ORDER BY seq)::text, 'UTF8')"
 _INDEXED_RIGHT = """
 SELECT word.seq FROM word JOIN unnest(
@@ -141,19 +141,20 @@ class View(Words):
                 yield row
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterator[ColumnBlock]:
         number, start = self._number(bank), first << BLOCK_BITS
+        last = MOST_PLACE if end is None else (end << BLOCK_BITS) - 1
         marked = [
             Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
-            for seq, identity, tag, at, retired, hold in self._all(_MARKED, number, start)
+            for seq, identity, tag, at, retired, hold in self._all(_MARKED, number, start, last)
         ]
         by_block = {block.number: block for block in column_blocks((), marked)}
         if not names:
             yield from by_block.values()
             return
         sql = _BLOCKS.format(columns=", ".join(map(_TOGETHER.format, names)))
-        for block, count, low, high, *values in self._all(sql, number, start):
+        for block, count, low, high, *values in self._all(sql, number, start, last):
             there = by_block[block].marked if block in by_block else []
             yield ColumnBlock(block, count, low, high, tuple(values), there)
 

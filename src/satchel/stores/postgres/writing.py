@@ -11,6 +11,7 @@ from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.reading import View
 from satchel.stores.postgres.rows import RECORD_TYPES, values_of, words_of
 from satchel.stores.postgres.statements import MOST_PLACE, Session, raw_text, same
+from satchel.stores.postgres.transactions import OwnTransactions
 from satchel.stores.postgres.vectors import VectorsWriting
 from satchel.stores.postgres.words import WORD_TYPES
 
@@ -46,7 +47,7 @@ _LINK_TYPES = ("bigint", "bigint", "bytea", "bytea", "bytea")
 class Transaction(View):
     """The right to write. A bank is locked when it is first asked about, until the block ends."""
 
-    def __init__(self, session: Session, own: int) -> None:
+    def __init__(self, session: Session, own: OwnTransactions) -> None:
         super().__init__(session, own)
         session.locked = self._locked
 
