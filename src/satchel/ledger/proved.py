@@ -24,7 +24,7 @@ from satchel.ports.linking.traversal import Kinds, Linked, Walked
 from satchel.ports.rows import PENDING, Filter, Link, Row, derive_row
 from satchel.ports.store import ColumnBlock, Marked, Reader
 from satchel.seal.proved_tree import ProvedTree
-from satchel.seal.records import Sealed
+from satchel.seal.records import PREFIX, Sealed, hash_without_id
 
 _TOGETHER, _FEW = 256, 10
 
@@ -101,8 +101,8 @@ class ProvedRows:
         Args:
             wanted: Which.
             after: Start after this place.
-            likely: Tells by the bytes of a record, before it is proved, whether the caller could
-                want it; only with a filter that wants records of some sort.
+            likely: Tells by the bytes of a record whether the caller could want it; only with a
+                filter that wants records of some sort. What is skipped is hashed and not decoded.
             complete: False where a record that the store skips does no harm: what is made of the
                 records only nominates.
 
@@ -114,10 +114,10 @@ class ProvedRows:
             VerificationError: If one is not what was logged, or is hidden.
         """
         if complete and not wanted.is_plain:
-            self._require_columns(wanted, first=after + 1)
+            self._require_columns(wanted, first=after + 1, by_bytes=likely is not None)
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
         if likely is not None:
-            rows = (row for row in rows if row.body is None or likely(row.body))
+            rows = (row for row in rows if not is_unlikely(row, likely))
         while some := list(islice(rows, _TOGETHER)):
             if wanted.is_plain:
                 there, end = {row.seq for row in some}, some[-1].seq
@@ -187,16 +187,18 @@ class ProvedRows:
         """
         self._columns.require(self, frozenset(names), self._stamp)
 
-    def _require_columns(self, wanted: Filter, *, first: int = 0) -> None:
+    def _require_columns(self, wanted: Filter, *, first: int = 0, by_bytes: bool = False) -> None:
         """Require that the columns hold by which a filter looks for records.
 
         Args:
             wanted: The filter.
             first: Position from which on.
+            by_bytes: Whether records are skipped by their bytes, which are those of their id.
         """
         if wanted.types is not None and wanted.types <= COUNTED:
             self._columns.require_types(self, wanted.types, self._stamp, first=first)
-        self._columns.require(self, columns_of(wanted), self._stamp, first=first)
+        names = columns_of(wanted) | ({"id"} if by_bytes else set())
+        self._columns.require(self, names, self._stamp, first=first)
 
     def column_blocks(
         self, names: Sequence[str], first: int, end: int | None
@@ -311,6 +313,13 @@ class ProvedRows:
             )
         require_leaves(self._tree, self._bank, rows)
         return rows
+
+
+def is_unlikely(row: Row, likely: Likely) -> bool:
+    """Tell whether a row can be skipped: its bytes are those of its id, and not wanted."""
+    if row.body is None or likely(row.body):
+        return False
+    return row.id == PREFIX + hash_without_id(row.body, row.id).hex()
 
 
 def _mislinked(place: int) -> VerificationError:

@@ -183,12 +183,6 @@ class Filter:
     held: bool = False
     """Whether rows in quarantine are wanted as well."""
 
-    marks: tuple[bytes, ...] = ()
-    """Bytes of which a wanted record has some, in its canonical form; none for any record.
-
-    They only narrow what a store nominates, where it can: whoever reads looks for them himself.
-    """
-
     def matches(self, row: Row) -> bool:
         """Tell whether a row is wanted, by what it was at the moment that is asked for."""
         if self.as_of is not None and row.seq >= self.as_of:

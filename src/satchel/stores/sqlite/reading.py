@@ -465,9 +465,6 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
         yield "record.moment < ?", [wanted.until]
     if wanted.as_of is not None:
         yield f"record.place & {SEQ_MASK} < ?", [wanted.as_of]
-    if wanted.marks:
-        said = " OR ".join("instr(record.body, ?) > 0" for _ in wanted.marks)
-        yield f"(record.body IS NULL OR {said})", list(wanted.marks)
     yield from _standing_clauses(wanted)
 
 
