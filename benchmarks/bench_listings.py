@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from benchmarks.measure import Table, report
 from satchel.actions.banks import create_bank
@@ -30,7 +29,7 @@ from satchel.files import MemoryStore
 from satchel.memory.entries import Semantic
 from satchel.memory.records import Status
 from satchel.seal.sealing import seal
-from satchel.surfaces.cli._app import app_of
+from satchel.surfaces.cli._parser import index
 from satchel.surfaces.cli.main import run
 
 TINY, FEW, TIMES = 3, 1_000, 10
@@ -199,13 +198,8 @@ MEASURED: dict[str, tuple[Words, Words]] = {
 
 def listings() -> Iterator[str]:
     """Yield the commands that list."""
-
-    def below(command: object, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        for name, one in getattr(command, "commands", {}).items():
-            yield (*words, name)
-            yield from below(one, (*words, name))
-
-    for words in below(get_command(app_of()), ()):
+    for line in index():
+        words = tuple(line.split())
         if words[-1] in LISTS or words == ("code", "trees"):
             yield " ".join(words)
 

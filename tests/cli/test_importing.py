@@ -182,7 +182,7 @@ def test_an_import_of_100_000_killed_at_ten_points_gives_the_same_memories(
         assert pending[: len(first)] == first
         first = pending
     assert killed == 10
-    (job,) = satchel("jobs", "--json").json
+    (job,) = satchel("jobs", "list", "--json").json
     assert (job["state"], job["parts"][0]["total"]) == ("waiting", count)
     resumed = satchel("jobs", "resume", job["id"], "--json")
     assert resumed.status == 0

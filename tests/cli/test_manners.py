@@ -7,13 +7,13 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import typer
 from code_kit import written
 from digest_kit import everything
 from evaluating_kit import small_set
@@ -25,7 +25,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.wiring import opened_store
 from satchel.ledger.ledger import Ledger
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli._app import MODULES, app_of
+from satchel.surfaces.cli._parser import INDEX, PANELS, index, made_index
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -34,16 +34,7 @@ NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u200f\x7f\r"
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command there is."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name)
-
-
-COMMANDS = list(commands(typer.main.get_command(app_of())))
+COMMANDS = [tuple(words.split()) for words, record in index().items() if not record.is_group]
 
 
 def test_the_commands_are_those_that_were_promised() -> None:
@@ -84,11 +75,15 @@ def test_the_commands_are_those_that_were_promised() -> None:
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_each_verb_is_found_in_the_module_that_is_imported_for_it(module: str) -> None:
-    """The table by which only one module is imported names them all, and no others."""
-    found = typer.main.get_command(app_of([module]))
-    assert tuple(found.commands) == MODULES[module]  # type: ignore[attr-defined]  # a group
+def test_the_index_of_commands_is_what_their_modules_declare() -> None:
+    """Help and completion read a file; it says what the code does."""
+    assert made_index() == INDEX.read_text("utf-8")
+
+
+def test_each_command_is_on_one_panel_of_the_first_screen() -> None:
+    """None is hidden, and none is shown twice."""
+    shown = [name for names in PANELS.values() for name in names]
+    assert sorted(shown) == sorted({words.split()[0] for words in index()})
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -127,6 +122,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "inspect": [mem0],
         "serve": ["--openapi"],
         "connect": ["cursor", "--project", sealed.parent],
+        "completion": ["bash"],
         "watch": ["--once", "--from", WATCHED, "--bank", "here"],
         "mcp": ["--tools", "--bank", "here"],
         "verify": [sealed],
@@ -636,11 +632,80 @@ def test_errors_are_one_line_of_json_on_stderr(
     assert "Traceback" not in plain.err
 
 
-def test_json_before_the_command_is_refused_not_half_obeyed(satchel: Run, sealed: Path) -> None:
+def test_json_before_the_command_is_json_as_well(satchel: Run, sealed: Path) -> None:
     """Nobody gets a table where they expected JSON."""
-    ran = satchel("--json", "verify", sealed)
-    assert ran.status == 2
-    assert ran.out == ""
+    assert satchel("--json", "verify", sealed) == satchel("verify", sealed, "--json")
+
+
+def test_a_verb_of_another_program_is_answered_with_ours(satchel: Run) -> None:
+    """Search, add, get, rm, status; and words that are almost right."""
+    for typed, ours in (
+        ("search", "recall"),
+        ("add", "remember"),
+        ("get", "show"),
+        ("rm", "forget"),
+        ("delete", "forget"),
+        ("status", "doctor"),
+        ("recal", "recall"),
+    ):
+        ran = satchel(typed, "x")
+        assert (ran.status, ran.out) == (2, "")
+        assert f"satchel {ours}" in ran.err
+    assert "satchel backup run" in satchel("backup", "create").err
+
+
+def test_help_and_version_can_be_commands(satchel: Run) -> None:
+    """As in git, gh and restic."""
+    assert satchel("help") == satchel("--help")
+    assert satchel("help", "backup", "run") == satchel("backup", "run", "--help")
+    assert satchel("version") == satchel("--version")
+
+
+@pytest.mark.parametrize("line", ["--help", "--version", "backup run --help", "nope", "recall -x"])
+def test_help_and_usage_errors_import_no_command(line: str) -> None:
+    """A cold start pays for what it shows: no store, no formats, no actions."""
+    program = (
+        "import sys; from satchel.surfaces.cli.main import run;"
+        f"run({line.split()!r});"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    loaded = set(done.stderr.split())
+    assert not {name for name in loaded if name.startswith(("satchel.actions", "satchel.stores"))}
+    assert loaded.isdisjoint({"msgspec", "rich", "apsw", "satchel.ports.registry"})
+
+
+def completed(line: str) -> list[str]:
+    """Return what a shell offers for a line."""
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_SATCHEL_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "satchel"],
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return [row.partition(",")[2] for row in done.stdout.splitlines()]
+
+
+def test_a_shell_completes_commands_options_and_values(satchel: Run) -> None:
+    """Banks, formats and keys that are there; choices of an option."""
+    assert satchel("banks", "create", "assistant").status == 0
+    assert completed("satchel rec") == ["recall", "receipts", "receipt", "recover"]
+    assert completed("satchel backup ru") == ["run"]
+    assert "--budget" in completed("satchel recall --bu")
+    assert completed("satchel recall tea --bank ass") == ["assistant"]
+    assert completed("satchel recall tea --type sem") == ["semantic"]
+    assert "mem0" in completed("satchel convert a b --to mem")
+    assert completed("satchel keys export def") == ["default"]
 
 
 def test_one_command_does_not_inherit_the_options_of_the_last(

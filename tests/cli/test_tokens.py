@@ -89,7 +89,7 @@ def test_a_token_comes_from_the_environment_too(
         ("pull", "copy.db"),
         ("sink", "run", "sqlite:///sink.db"),
         ("embed",),
-        ("jobs",),
+        ("jobs", "list"),
         ("receipts",),
         ("doctor",),
     ],

@@ -238,11 +238,11 @@ class View(Statements):
         }
         for row in rows:
             words = self.indexed_words(number, row, before) if row.text or row.body else None
-            bank, size, found, terms = there.get(row.seq, (None, None, None, None))
+            of, size, found, terms = there.get(row.seq, (None, None, None, None))
             expected = words if row.text else None
             count = expected.count(" ") - 1 if expected else 0
             is_right = not is_searched(row) or (found, terms) == (expected, count)
-            if bank != number or size != len(row.body or b"") or not is_right:
+            if of != number or size != len(row.body or b"") or not is_right:
                 wrong.add(row.seq)
         return sorted(wrong)
 

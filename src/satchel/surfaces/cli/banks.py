@@ -3,7 +3,7 @@
 import sys
 from typing import Annotated, Literal
 
-import typer
+import click
 
 from satchel.actions import banks as actions
 from satchel.errors import UsageError
@@ -18,30 +18,33 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key, owner_keys
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.operating._proposing import proposed
 from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
-Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
-Reason = Annotated[str | None, typer.Option("--reason", help="For whoever reads the log.")]
+Bank = Annotated[
+    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
+]
+Reason = Annotated[str | None, Option("--reason", help="For whoever reads the log.")]
 
 Conflict = Literal["skip", "overwrite", "error"]
 
-banks = typer.Typer(no_args_is_help=True, help="Banks: each the memory of one agent.")
+banks = Group(help="Banks: each the memory of one agent.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(banks, name="banks")
+    app.add(banks, name="banks")
 
 
-banks.add_typer(bank_config, name="config")
-banks.add_typer(owners, name="owners")
+banks.add(bank_config, name="config")
+banks.add(owners, name="owners")
 
 
 @banks.command("create")
 def create_command(
-    name: Annotated[str, typer.Argument(help="Any text.")], key: Owner = None, as_json: Json = False
+    name: Annotated[str, Argument(help="Any text.")], key: Owner = None, as_json: Json = False
 ) -> None:
     """Start a bank.
 
@@ -87,7 +90,7 @@ def list_command(as_json: Json = False) -> int:
 @banks.command("rename")
 def rename_command(
     bank: Bank,
-    name: Annotated[str, typer.Argument(metavar="NEW", help="Any text.")],
+    name: Annotated[str, Argument(metavar="NEW", help="Any text.")],
     key: Owner = None,
     also: Also = None,
     propose: Propose = None,
@@ -108,9 +111,9 @@ def rename_command(
 @banks.command("copy")
 def copy_command(
     bank: Bank,
-    name: Annotated[str, typer.Argument(metavar="NEW", help="Name of the new bank.")],
+    name: Annotated[str, Argument(metavar="NEW", help="Name of the new bank.")],
     retired: Annotated[
-        bool, typer.Option("--retired", help="Also what was superseded or deleted.")
+        bool, Option("--retired", help="Also what was superseded or deleted.")
     ] = False,
     key: Owner = None,
     as_json: Json = False,
@@ -135,12 +138,12 @@ def copy_command(
 
 @banks.command("merge")
 def merge_command(
-    bank: Annotated[str, typer.Argument(metavar="FROM", help="The bank that is read.")],
-    into: Annotated[str, typer.Argument(metavar="INTO", help="The bank that is added to.")],
+    bank: Annotated[str, Argument(metavar="FROM", help="The bank that is read.")],
+    into: Annotated[str, Argument(metavar="INTO", help="The bank that is added to.")],
     on_conflict: Annotated[
-        Conflict, typer.Option(help="Where both have a current record for the same thing.")
+        Conflict, Option(help="Where both have a current record for the same thing.")
     ] = "skip",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would come.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would come.")] = False,
     as_json: Json = False,
 ) -> None:
     """Add the current memories of one bank to another; the first stays as it is.
@@ -178,8 +181,8 @@ def merge_command(
 @banks.command("delete")
 def delete_command(
     bank: Bank,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
     as_json: Json = False,
 ) -> None:
     """Remove a bank from the store, whole: its log, its files, its vectors. It cannot be undone.
@@ -215,14 +218,14 @@ def _ask(bank: str) -> None:
     message(f"{found.name or found.id}, {size}, {found.id}")
     message("Remove it for good? Type yes:")
     if sys.stdin.readline().strip().lower() != "yes":
-        raise typer.Abort
+        raise click.Abort
 
 
 @banks.command("admit")
 def admit_command(
     bank: Bank,
     writer: Annotated[
-        str | None, typer.Option(help="Another machine's writer key, as did:key; else this one's.")
+        str | None, Option(help="Another machine's writer key, as did:key; else this one's.")
     ] = None,
     key: Owner = None,
     also: Also = None,
@@ -246,7 +249,7 @@ def adopt_command(
     bank: Bank,
     reason: Reason = None,
     with_loss: Annotated[
-        bool, typer.Option("--with-loss", help="Also where this machine saw more of it.")
+        bool, Option("--with-loss", help="Also where this machine saw more of it.")
     ] = False,
     key: Owner = None,
     as_json: Json = False,
@@ -283,9 +286,9 @@ def accept_loss_command(
 
 @banks.command("accept-gone")
 def accept_gone_command(
-    bank: Annotated[str | None, typer.Argument(help="The bank's whole id.")] = None,
+    bank: Annotated[str | None, Argument(help="The bank's whole id.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All banks that are missing from the store.")
+        bool, Option("--all", help="All banks that are missing from the store.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt
 from satchel.surfaces.cli._console import (
@@ -17,10 +15,11 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.transfer.receipts.page import other_page, page_of
 
 Wanted = Annotated[
-    str, typer.Argument(metavar="ID|FILE", help="A receipt's id, the start of it, or a file.")
+    str, Argument(metavar="ID|FILE", help="A receipt's id, the start of it, or a file.")
 ]
 _SAID = {
     "good": "Signed by a key that is trusted here",
@@ -30,20 +29,21 @@ _SAID = {
     "tampered": "TAMPERED WITH",
 }
 
-receipt = typer.Typer(no_args_is_help=True, help="One receipt: shown, or verified.")
+receipt = Group(help="One receipt: shown, or verified.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("receipts")(receipts_command)
-    app.add_typer(receipt, name="receipt")
+    app.add(receipt, name="receipt")
 
 
 def receipts_command(
     bank: Annotated[
-        str | None, typer.Option("--bank", help="Only those of this bank, from its log as well.")
+        str | None,
+        Option("--bank", help="Only those of this bank, from its log as well.", values="bank"),
     ] = None,
-    limit: Annotated[int, typer.Option(help="How many at most.")] = 100,
+    limit: Annotated[int, Option(help="How many at most.")] = 100,
     as_json: Json = False,
 ) -> None:
     """List the receipts of imports, exports and conversions, the newest first.

@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.paths.permission import file_to_read, require_uncontained
 from satchel.errors import LimitError, UsageError
@@ -14,6 +12,7 @@ from satchel.files.keeping.changes import decoded_text
 from satchel.files.keeping.tree import LARGEST
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Option
 from satchel.surfaces.cli.filing._options import (
     ME,
     Actor,
@@ -29,11 +28,11 @@ from satchel.surfaces.cli.filing._options import (
 @files.command("write")
 def write_command(
     path: At,
-    text: Annotated[str | None, typer.Argument(help="The text; - or nothing for stdin.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Take the text from here.")] = None,
-    append: Annotated[bool, typer.Option("--append", help="Add it at the end.")] = False,
+    text: Annotated[str | None, Argument(help="The text; - or nothing for stdin.")] = None,
+    file: Annotated[Path | None, Option("--file", help="Take the text from here.")] = None,
+    append: Annotated[bool, Option("--append", help="Add it at the end.")] = False,
     keep_versions: Annotated[
-        bool, typer.Option("--keep-versions", help="Have the store keep every text from now on.")
+        bool, Option("--keep-versions", help="Have the store keep every text from now on.")
     ] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
@@ -93,9 +92,9 @@ def _tell(meta: MemoryMeta, *, as_json: bool) -> None:
 @files.command("edit")
 def edit_command(
     path: At,
-    old: Annotated[str, typer.Argument(help="The text to replace, exactly.")],
-    new: Annotated[str, typer.Argument(help="What to put in its place.")],
-    times: Annotated[int, typer.Option("--count", min=1, help="How often it has to be there.")] = 1,
+    old: Annotated[str, Argument(help="The text to replace, exactly.")],
+    new: Annotated[str, Argument(help="What to put in its place.")],
+    times: Annotated[int, Option("--count", minimum=1, help="How often it has to be there.")] = 1,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",
@@ -118,8 +117,8 @@ def edit_command(
 @files.command("mv")
 def mv_command(
     old: At,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Its path afterwards.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    new: Annotated[str, Argument(metavar="NEW", help="Its path afterwards.")],
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",
@@ -146,10 +145,10 @@ def mv_command(
 def rm_command(
     path: At,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="A folder with all in it.")
+        bool, Option("--recursive", "-r", help="A folder with all in it.")
     ] = False,
     erase: Annotated[
-        bool, typer.Option("--erase", help="Leave no bytes of it, nor of its versions.")
+        bool, Option("--erase", help="Leave no bytes of it, nor of its versions.")
     ] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
@@ -182,7 +181,7 @@ def rm_command(
 @files.command("restore")
 def restore_command(
     path: At,
-    version: Annotated[int, typer.Argument(help="Number of the version.")],
+    version: Annotated[int, Argument(help="Number of the version.")],
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",
@@ -203,7 +202,7 @@ def restore_command(
 @files.command("collect")
 def collect_command(
     hours: Annotated[
-        float, typer.Option("--hours", min=0, help="For which readers may go on meanwhile.")
+        float, Option("--hours", minimum=0, help="For which readers may go on meanwhile.")
     ] = 24.0,
     key: Key = None,
     as_json: Json = False,
@@ -228,11 +227,11 @@ def collect_command(
 @files.command("sync")
 def sync_command(
     folder: Annotated[
-        Path | None, typer.Argument(help="A plain folder to keep alike with the store.")
+        Path | None, Argument(help="A plain folder to keep alike with the store.")
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Only this folder of the store, for FOLDER.")] = "",
+    prefix: Annotated[str, Option(help="Only this folder of the store, for FOLDER.")] = "",
     delete_many: Annotated[
-        bool, typer.Option("--delete-many", help="Also where most of FOLDER's files are gone.")
+        bool, Option("--delete-many", help="Also where most of FOLDER's files are gone.")
     ] = False,
     actor: Actor = "outside",
     reason: Reason = "",

@@ -3,19 +3,18 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.filing.exchanging import export_memories, import_memories
 from satchel.files.exchange.memory_stores import Moved
 from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import Json
 from satchel.surfaces.cli._stdout import output_file
+from satchel.surfaces.cli._tree import Argument, Option
 from satchel.surfaces.cli.filing._options import Actor, Key, files
 
 
 @files.command("import")
 def import_command(
-    source: Annotated[Path, typer.Argument(help="JSON with memories, as the API lists them.")],
+    source: Annotated[Path, Argument(help="JSON with memories, as the API lists them.")],
     actor: Actor = "import",
     key: Key = None,
     as_json: Json = False,
@@ -32,8 +31,8 @@ def import_command(
 
 @files.command("export")
 def export_command(
-    output: Annotated[Path, typer.Argument(help="The file to write; - for standard output.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    output: Annotated[Path, Argument(help="The file to write; - for standard output.")],
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     key: Key = None,
     as_json: Json = False,
 ) -> int:

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.actions.filing.opened import opened_files
 from satchel.errors import MemoryStoreError
 from satchel.surfaces.cli._console import (
@@ -17,6 +15,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Option
 from satchel.surfaces.cli.filing._options import At, Key, Root, files
 
 _SHOWN = 12
@@ -24,7 +23,7 @@ _SHOWN = 12
 
 @files.command("ls")
 def ls_command(
-    prefix: Annotated[str, typer.Argument(help="Folder in the store; all by default.")] = "",
+    prefix: Annotated[str, Argument(help="Folder in the store; all by default.")] = "",
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
@@ -60,7 +59,7 @@ def ls_command(
 @files.command("read")
 def read_command(
     path: At,
-    version: Annotated[int | None, typer.Option(help="A former version of it.")] = None,
+    version: Annotated[int | None, Option(help="A former version of it.")] = None,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
@@ -86,10 +85,10 @@ def read_command(
 
 @files.command("search")
 def search_command(
-    text: Annotated[str, typer.Argument(help="What to look for; plain text, no pattern.")],
-    prefix: Annotated[str, typer.Argument(help="Folder in the store; all by default.")] = "",
-    case: Annotated[bool, typer.Option("--case", help="Capitals count.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Lines at most.")] = 100,
+    text: Annotated[str, Argument(help="What to look for; plain text, no pattern.")],
+    prefix: Annotated[str, Argument(help="Folder in the store; all by default.")] = "",
+    case: Annotated[bool, Option("--case", help="Capitals count.")] = False,
+    limit: Annotated[int, Option(minimum=1, maximum=1000, help="Lines at most.")] = 100,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
@@ -140,8 +139,8 @@ def history_command(path: At, key: Key = None, root: Root = None, as_json: Json 
 @files.command("diff")
 def diff_command(
     path: At,
-    old: Annotated[int, typer.Argument(help="Number of the earlier version.")],
-    new: Annotated[int | None, typer.Argument(help="Of the later; the file by default.")] = None,
+    old: Annotated[int, Argument(help="Number of the earlier version.")],
+    new: Annotated[int | None, Argument(help="Of the later; the file by default.")] = None,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
@@ -163,8 +162,8 @@ def diff_command(
 
 @files.command("audit")
 def audit_command(
-    number: Annotated[int, typer.Option("--last", "-n", min=1, help="How many events.")] = 20,
-    verify: Annotated[bool, typer.Option("--verify", help="Hold all of it to its chain.")] = False,
+    number: Annotated[int, Option("--last", "-n", minimum=1, help="How many events.")] = 20,
+    verify: Annotated[bool, Option("--verify", help="Hold all of it to its chain.")] = False,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from satchel.actions.keys.proposing import Matter, write_proposal
 from satchel.errors import ThresholdError
@@ -28,7 +28,7 @@ def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
         write_proposal(state.settings, path, error.drawn)
         message(error.message)
         tell_proposal(path, as_json=as_json)
-        raise typer.Exit(0) from None
+        raise click.exceptions.Exit(0) from None
 
 
 def propose_all(path: Path, records: Sequence[dict[str, Any]]) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from satchel.actions.opened import opened_bank
 from satchel.actions.upkeep.bank_settings import (
@@ -19,12 +18,15 @@ from satchel.errors import UsageError
 from satchel.surfaces.cli._console import facts, message, print_json, state
 from satchel.surfaces.cli._options import Force, Json
 from satchel.surfaces.cli._stdout import output_file
+from satchel.surfaces.cli._tree import Argument, Group
 
-Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
-File = Annotated[Path, typer.Argument(help="The document.")]
-Output = Annotated[Path, typer.Argument(help="The document to write; - for standard output.")]
+Bank = Annotated[
+    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
+]
+File = Annotated[Path, Argument(help="The document.")]
+Output = Annotated[Path, Argument(help="The document to write; - for standard output.")]
 
-bank_config = typer.Typer(no_args_is_help=True, help="What holds for one bank.")
+bank_config = Group(help="What holds for one bank.")
 
 
 @bank_config.command("show")
@@ -41,9 +43,7 @@ def show_command(bank: Bank, as_json: Json = False) -> None:
 @bank_config.command("set")
 def set_command(
     bank: Bank,
-    values: Annotated[
-        list[str], typer.Argument(help="NAME=VALUE; without a value it is taken away.")
-    ],
+    values: Annotated[list[str], Argument(help="NAME=VALUE; without a value it is taken away.")],
     as_json: Json = False,
 ) -> None:
     """Change what a bank carries of its own: its log has it, so it goes along with copies.

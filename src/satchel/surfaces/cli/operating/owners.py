@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.keys import owners as actions
 from satchel.actions.keys import proposing
 from satchel.actions.keys.owners import BankOwners
@@ -19,14 +17,15 @@ from satchel.surfaces.cli._options import (
     owner_key,
     owner_keys,
 )
+from satchel.surfaces.cli._tree import Argument, Group
 from satchel.surfaces.cli.operating._proposing import proposed, show_matters
 
-Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
-File = Annotated[Path, typer.Argument(help="The file that --propose wrote.")]
+Bank = Annotated[
+    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
+]
+File = Annotated[Path, Argument(help="The file that --propose wrote.")]
 
-owners = typer.Typer(
-    no_args_is_help=True, help="Who decides about a bank, and how many must agree."
-)
+owners = Group(help="Who decides about a bank, and how many must agree.")
 
 
 @owners.command("list")
@@ -42,7 +41,7 @@ def list_command(bank: Bank, as_json: Json = False) -> None:
 def add_command(
     bank: Bank,
     owner: Annotated[
-        str, typer.Argument(metavar="KEY", help="did:key, or the name of a key here or trusted.")
+        str, Argument(metavar="KEY", help="did:key, or the name of a key here or trusted.")
     ],
     key: Owner = None,
     also: Also = None,
@@ -64,7 +63,7 @@ def add_command(
 @owners.command("threshold")
 def threshold_command(
     bank: Bank,
-    number: Annotated[int, typer.Argument(min=1, help="How many owners have to sign.")],
+    number: Annotated[int, Argument(minimum=1, help="How many owners have to sign.")],
     key: Owner = None,
     also: Also = None,
     propose: Propose = None,

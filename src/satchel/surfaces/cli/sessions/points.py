@@ -3,8 +3,6 @@
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from satchel.actions.inferring.models import distiller_of
 from satchel.actions.opened import opened_bank
 from satchel.actions.sessions import branching, looking
@@ -23,12 +21,13 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import DryRun, InBank, Json, tell_secrets
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.sessions._picking import picked_point, picked_session
 from satchel.surfaces.cli.sessions._showing import show_checkpoints
 from satchel.surfaces.cli.sessions.talks import At, Session
 
 PointName = Annotated[
-    str | None, typer.Option("--name", help="What to call the point that can be returned to.")
+    str | None, Option("--name", help="What to call the point that can be returned to.")
 ]
 
 
@@ -39,12 +38,12 @@ class Memories(StrEnum):
     AS_OF = "as-of"
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    points = typer.Typer(no_args_is_help=True, help="Points of a conversation to return to.")
+    points = Group(help="Points of a conversation to return to.")
     points.command("create")(create_command)
     points.command("list")(list_command)
-    app.add_typer(points, name="checkpoint")
+    app.add(points, name="checkpoint")
     app.command("fork")(fork_command)
     app.command("distill")(distill_command)
 
@@ -87,13 +86,13 @@ def list_command(session: Session, bank: InBank = None, as_json: Json = False) -
 def fork_command(
     session: Annotated[
         str | None,
-        typer.Argument(help="Its id, six of its first digits or more, or its name."),
+        Argument(help="Its id, six of its first digits or more, or its name."),
     ] = None,
     at: At = None,
-    name: Annotated[str | None, typer.Option("--name", help="What to call the fork.")] = None,
+    name: Annotated[str | None, Option("--name", help="What to call the fork.")] = None,
     memories: Annotated[
         Memories,
-        typer.Option("--memories", help="as-of hides memories that came after the point."),
+        Option("--memories", help="as-of hides memories that came after the point."),
     ] = Memories.ALL,
     bank: InBank = None,
     as_json: Json = False,
@@ -121,15 +120,15 @@ def distill_command(
     name: PointName = None,
     distiller: Annotated[
         str | None,
-        typer.Option("--distiller", help="What does it: extractive (no model), or openai."),
+        Option("--distiller", help="What does it: extractive (no model), or openai."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="A model behind a server; [default: inference.chat_model]"),
+        Option("--model", help="A model behind a server; [default: inference.chat_model]"),
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--endpoint", help="Address of the server, without a key; [default: inference.base_url]"
         ),
     ] = None,
