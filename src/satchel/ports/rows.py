@@ -357,7 +357,7 @@ def slot_of(model: Model) -> str | None:
     be a fifth of a small record, twice.
     """
     if isinstance(model, FileVersion):
-        return _slot(["path", model.path])
+        return _slot(("path", model.path))
     origin = getattr(model, "origin", None)
     if origin is None or origin.id is None:
         return None
@@ -366,11 +366,14 @@ def slot_of(model: Model) -> str | None:
 
 def origin_slot(kind: str | None, scope: Scope | None, origin: Origin) -> str:
     """Return the slot of a record with these members; its origin must have an id."""
-    owner: list[Any] = [] if scope is None else [*_scope_members(scope), list(scope.namespace)]
-    return _slot(["origin", kind, origin.provider, origin.source, owner, origin.id])
+    owner = () if scope is None else _owner_members(scope)
+    return _slot(("origin", kind, origin.provider, origin.source, owner, origin.id))
 
 
-def _slot(parts: list[Any]) -> str:
+_owner_members = attrgetter("user", "agent", "run", "app", "namespace")
+
+
+def _slot(parts: tuple[Any, ...]) -> str:
     # Texts and lists of them: the sorted encoding is the canonical one.
     return blake3(encode_sorted(parts)).hexdigest(length=SLOT_BYTES)
 
