@@ -183,12 +183,6 @@ class Filter:
     held: bool = False
     """Whether rows in quarantine are wanted as well."""
 
-    marks: tuple[bytes, ...] = ()
-    """Bytes of which a wanted record has some, in its canonical form; none for any record.
-
-    They only narrow what a store nominates, where it can: whoever reads looks for them himself.
-    """
-
     def matches(self, row: Row) -> bool:
         """Tell whether a row is wanted, by what it was at the moment that is asked for."""
         if self.as_of is not None and row.seq >= self.as_of:
@@ -361,7 +355,7 @@ def slot_of(model: Model) -> str | None:
     be a fifth of a small record, twice.
     """
     if isinstance(model, FileVersion):
-        return _slot(["path", model.path])
+        return _slot(("path", model.path))
     origin = getattr(model, "origin", None)
     if origin is None or origin.id is None:
         return None
@@ -370,11 +364,14 @@ def slot_of(model: Model) -> str | None:
 
 def origin_slot(kind: str | None, scope: Scope | None, origin: Origin) -> str:
     """Return the slot of a record with these members; its origin must have an id."""
-    owner: list[Any] = [] if scope is None else [*_scope_members(scope), list(scope.namespace)]
-    return _slot(["origin", kind, origin.provider, origin.source, owner, origin.id])
+    owner = () if scope is None else _owner_members(scope)
+    return _slot(("origin", kind, origin.provider, origin.source, owner, origin.id))
 
 
-def _slot(parts: list[Any]) -> str:
+_owner_members = attrgetter("user", "agent", "run", "app", "namespace")
+
+
+def _slot(parts: tuple[Any, ...]) -> str:
     # Texts and lists of them: the sorted encoding is the canonical one.
     return blake3(encode_sorted(parts)).hexdigest(length=SLOT_BYTES)
 

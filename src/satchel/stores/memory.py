@@ -123,9 +123,10 @@ class _View:
         return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterable[ColumnBlock]:
-        rows = self._rows(bank)[first << BLOCK_BITS :]
+        stop = None if end is None else end << BLOCK_BITS
+        rows = self._rows(bank)[first << BLOCK_BITS : stop]
         marked = [
             Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
             for row in rows

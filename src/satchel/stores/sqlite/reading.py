@@ -198,24 +198,25 @@ class View(Banks):
             yield f"{_SELECT} WHERE", wanted
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterator[ColumnBlock]:
         number, size = self._number(bank), 1 << BLOCK_BITS
         start = number << SEQ_BITS
-        place, end = start + (first << BLOCK_BITS), start + SEQ_MASK
+        place = start + (first << BLOCK_BITS)
+        last = start + (SEQ_MASK if end is None else (end << BLOCK_BITS) - 1)
         if not names:
-            yield from column_blocks((), self._marked(number, place, end))
+            yield from column_blocks((), self._marked(number, place, last))
             return
         # SQLite puts the values of a block together: that takes half as long as to fetch them.
         sql = (
             f"SELECT count(*), sum({_IS_MARKED}),"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
         )
-        while place <= end:
+        while place <= last:
             low, high = place, place + size - 1
             ((rows, marks, *values),) = self._all(sql, number, low, high)
             if not rows:
-                ((following,),) = self._all(_NEXT, place, end)
+                ((following,),) = self._all(_NEXT, place, last)
                 if following is None:
                     return
                 place = following >> BLOCK_BITS << BLOCK_BITS
@@ -472,9 +473,6 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
         yield "record.moment < ?", [wanted.until]
     if wanted.as_of is not None:
         yield f"record.place & {SEQ_MASK} < ?", [wanted.as_of]
-    if wanted.marks:
-        said = " OR ".join("instr(record.body, ?) > 0" for _ in wanted.marks)
-        yield f"(record.body IS NULL OR {said})", list(wanted.marks)
     yield from _standing_clauses(wanted)
 
 
