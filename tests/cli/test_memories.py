@@ -63,7 +63,7 @@ def test_init_says_what_is_there_and_what_to_do_next(
     assert ran.status == 0
     assert str(own_home) in ran.out
     assert "assistant" in ran.out
-    advice = next(line for line in ran.err.splitlines() if "keys export" in line)
+    advice = next(line for line in ran.err.splitlines() if "key export" in line)
     monkeypatch.chdir(tmp_path)
     assert satchel(*shlex.split(advice.partition(": satchel ")[2])).status == 0
     assert (tmp_path / "default.key.json").exists()
@@ -337,7 +337,7 @@ def test_whoever_reads_is_told_what_was_given_up_of_a_bank(
     assert satchel("list").status == 3
     seen = load_settings().state
     shutil.copytree(seen, tmp_path / "seen")
-    assert satchel("banks", "accept-loss", "default").status == 0
+    assert satchel("bank", "accept-loss", "default").status == 0
     shutil.rmtree(seen)
     (tmp_path / "seen").rename(seen)  # another machine, which saw it as well and decided nothing
     more = [made] if words in ("show", "history") else []

@@ -23,7 +23,7 @@ from satchel.memory.times import now
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_TRUST = "If you know whose it is: satchel keys trust KEY --bank ID."
+_TRUST = "If you know whose it is: satchel key trust KEY --bank ID."
 _LEFT = "the file may still hold bytes of what was erased"
 _SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
 _DEEP = "satchel doctor --deep looks at every record."

@@ -9,4 +9,4 @@ __all__ = ["add_to", "changing", "exchanging", "looking", "promoting"]
 
 def add_to(app: Group) -> None:
     """Add the commands of this folder."""
-    app.add(files, name="files")
+    app.add(files, name="file")
