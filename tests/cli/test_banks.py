@@ -40,6 +40,7 @@ def test_a_bank_is_made_once_and_listed(satchel: Run, bank: str) -> None:
         "name": "assistant",
         "records": 3,
         "standing": "own",
+        "default": True,
     }
     shown = satchel("bank", "list").out
     assert "assistant" in shown

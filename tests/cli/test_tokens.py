@@ -90,7 +90,7 @@ def test_a_token_comes_from_the_environment_too(
         ("sink", "run", "sqlite:///sink.db"),
         ("embed",),
         ("job", "list"),
-        ("receipts",),
+        ("receipt", "list"),
         ("doctor",),
     ],
     ids=" ".join,

@@ -35,7 +35,7 @@ InBank = Annotated[
     str | None,
     Option(
         "--bank",
-        help="Name of the bank, its id, or the start of that; else the only one.",
+        help="Bank name, ID or unique ID prefix. Default: the default bank.",
         values="bank",
     ),
 ]

@@ -25,9 +25,7 @@ from satchel.surfaces.cli.operating._proposing import proposed
 from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
-Bank = Annotated[
-    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
-]
+Bank = Annotated[str, Argument(help="Bank name, ID or unique ID prefix.", values="bank")]
 Reason = Annotated[str | None, Option("--reason", help="For whoever reads the log.")]
 
 _OWNERS = {"own": "you", "stranger": "untrusted"}

@@ -1,4 +1,4 @@
-"""The group ``files``, with its commands in the order of the help."""
+"""The group ``satchel file``, with its commands in the order of the help."""
 
 from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.filing import changing, exchanging, looking, promoting

@@ -20,9 +20,7 @@ from satchel.surfaces.cli._options import Force, Json
 from satchel.surfaces.cli._stdout import output_file
 from satchel.surfaces.cli._tree import Argument, Group
 
-Bank = Annotated[
-    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
-]
+Bank = Annotated[str, Argument(help="Bank name, ID or unique ID prefix.", values="bank")]
 File = Annotated[Path, Argument(help="The document.")]
 Output = Annotated[Path, Argument(help="The document to write; - for standard output.")]
 

@@ -20,9 +20,7 @@ from satchel.surfaces.cli._options import (
 from satchel.surfaces.cli._tree import Argument, Group
 from satchel.surfaces.cli.operating._proposing import proposed, show_matters
 
-Bank = Annotated[
-    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
-]
+Bank = Annotated[str, Argument(help="Bank name, ID or unique ID prefix.", values="bank")]
 File = Annotated[Path, Argument(help="The file that --propose wrote.")]
 
 owners = Group(help="Who decides about a bank, and how many must agree.")

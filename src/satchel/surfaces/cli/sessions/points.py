@@ -1,4 +1,4 @@
-"""``satchel checkpoint``, ``fork`` and ``distill``: points of a conversation, and going back."""
+"""``satchel session fork``, ``distill`` and ``checkpoint``: points of a conversation."""
 
 from enum import StrEnum
 from typing import Annotated
