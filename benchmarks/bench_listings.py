@@ -44,12 +44,12 @@ LISTS = frozenset({"list", "ls", "history", "links", "receipts", "audit", "tree"
 
 NOT_HERE = {
     "receipts": "made by imports, whose cost would hide it",
-    "jobs list": "jobs that ended are removed; a person has a handful",
-    "keys list": "one for each identity of a person",
-    "banks list": "bench_banks: 1,000 and 10,000",
+    "job list": "jobs that ended are removed; a person has a handful",
+    "key list": "one for each identity of a person",
+    "bank list": "bench_banks: 1,000 and 10,000",
     "banks owners list": "owners of a bank, a handful",
     "backup list": "one for each backup that is retained",
-    "memory tree": "prints banks, and counts; bench_amplihack",
+    "amplihack tree": "prints banks, and counts; bench_amplihack",
     "token revocations": "writes a file; the tokens are those of token list",
     "code trees": "one for each indexed folder",
 }
@@ -159,13 +159,13 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda home: ["quarantine", "list", "--bank", NAME, "--limit", str(home.size)],
         lambda _: ["quarantine", "list", "--bank", NAME, "--limit", "10"],
     ),
-    "sessions list": (
-        lambda _: ["sessions", "list", "--bank", NAME, "--all"],
-        lambda _: ["sessions", "list", "--bank", NAME, "--limit", "10"],
+    "session list": (
+        lambda _: ["session", "list", "--bank", NAME, "--all"],
+        lambda _: ["session", "list", "--bank", NAME, "--limit", "10"],
     ),
-    "sessions show": (
-        lambda _: ["sessions", "show", "long", "--bank", NAME, "--all"],
-        lambda _: ["sessions", "show", "session 1", "--bank", NAME, "--last", "2"],
+    "session show": (
+        lambda _: ["session", "show", "long", "--bank", NAME, "--all"],
+        lambda _: ["session", "show", "session 1", "--bank", NAME, "--last", "2"],
     ),
     "checkpoint list": (
         lambda _: ["checkpoint", "list", "long", "--bank", NAME],
@@ -175,17 +175,17 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda home: ["token", "list", "--bank", NAME, "--limit", str(home.size)],
         lambda _: ["token", "list", "--bank", NAME, "--limit", "10"],
     ),
-    "files ls": (
-        lambda _: ["files", "ls", "--key", NAME],
-        lambda _: ["files", "ls", "nothing/", "--key", NAME],
+    "file ls": (
+        lambda _: ["file", "ls", "--key", NAME],
+        lambda _: ["file", "ls", "nothing/", "--key", NAME],
     ),
-    "files history": (
-        lambda _: ["files", "history", "often.txt", "--key", NAME],
-        lambda _: ["files", "history", "d1/1.txt", "--key", NAME],
+    "file history": (
+        lambda _: ["file", "history", "often.txt", "--key", NAME],
+        lambda _: ["file", "history", "d1/1.txt", "--key", NAME],
     ),
-    "files audit": (
-        lambda home: ["files", "audit", "--key", NAME, "--last", str(home.size)],
-        lambda _: ["files", "audit", "--key", NAME, "--last", "10"],
+    "file audit": (
+        lambda home: ["file", "audit", "--key", NAME, "--last", str(home.size)],
+        lambda _: ["file", "audit", "--key", NAME, "--last", "10"],
     ),
     "agent list": (lambda _: ["agent", "list"], lambda _: ["agent", "list"]),
 }
@@ -244,7 +244,7 @@ def test_every_listing_is_measured_or_has_a_reason() -> None:
     found = set(listings())
 
     assert found - MEASURED.keys() - NOT_HERE.keys() == set()
-    assert (MEASURED.keys() - {"sessions show"} | NOT_HERE.keys()) - found == set()
+    assert (MEASURED.keys() - {"session show"} | NOT_HERE.keys()) - found == set()
 
 
 def test_every_listing_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

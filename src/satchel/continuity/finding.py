@@ -146,7 +146,7 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
         raise UnknownSessionError(
             f"there is no session {wanted[:80]!r} in this bank",
             field=field,
-            hint="See: satchel sessions list. Another bank is named with --bank.",
+            hint="See: satchel session list. Another bank is named with --bank.",
         )
     if len(found) > 1:
         ids = ", ".join(sorted(one.record.id for one in found)[:_MOST_SHOWN])

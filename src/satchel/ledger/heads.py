@@ -194,7 +194,7 @@ def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError |
     return RolledBackError(
         f"the bank {bank} is gone; this machine saw it with {witnessed.size} records",
         file=name,
-        hint="Restore it from a backup. Where there is none: satchel banks accept-gone. An old copy"
+        hint="Restore it from a backup. Where there is none: satchel bank accept-gone. An old copy"
         " of it that turns up later is then believed.",
     )
 

@@ -600,5 +600,5 @@ def _require_known(found: TrustedHead) -> None:
     if found.verdict.standing is BankStanding.STRANGER:
         raise ReadOnlyStoreError(
             "this machine knows none of the bank's owners",
-            hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
+            hint="Trust the owner's key, or: satchel bank adopt. It can be read as it is.",
         )
