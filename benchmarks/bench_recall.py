@@ -300,9 +300,9 @@ import sys, time
 from satchel.ledger.columns import VerifiedColumns
 from satchel.surfaces.cli.main import run
 verify, spent = VerifiedColumns.require, []
-def timed(*given):
+def timed(*given, **named):
     start = time.process_time()
-    verify(*given)
+    verify(*given, **named)
     spent.append(time.process_time() - start)
 VerifiedColumns.require = timed
 status = run(["recall", "harbour report 1234", *{words!r}])
