@@ -5,6 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from whole_agents_kit import SAMPLES
 
 from satchel.actions.amplihack.health import check_agents
 from satchel.actions.amplihack.hosting import asked_from, start_session, stop_session
@@ -254,8 +255,7 @@ def test_no_way_of_making_a_bank_makes_an_agent_a_second_memory(
     _fill(home, place)
     assert run(["banks", "create", "other"]) == 0
     (tmp_path / "new.json").write_text(json.dumps(_file("from a file")))
-    agent = tmp_path / "zed.agent.json"
-    agent.write_text(json.dumps({"version": 1, "nous": {"id": "zed"}, "memory": {"vectors": []}}))
+    agent = str(SAMPLES / "good-small.agent.json")
     capsys.readouterr()
     for arguments in (
         ["remember", "second", "--bank", "zed"],
@@ -265,6 +265,7 @@ def test_no_way_of_making_a_bank_makes_an_agent_a_second_memory(
         ["banks", "rename", "other", "zed"],
         ["import", str(tmp_path / "new.json"), "--bank", "zed"],
         ["import", str(tmp_path / "new.json"), "--from", "amplihack"],
+        ["agent", "import", agent, "--name", "zed", "--no-embed"],
         ["list", "--bank", "zed"],
         ["recall", "kept", "--bank", "zed"],
         ["stats", "--bank", "zed"],
