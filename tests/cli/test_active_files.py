@@ -36,7 +36,15 @@ ACTIVE = (
     "\uff4dakefile",
     ".nvim.lua",
 )
-PLAIN = ("notes/plan.md", "gitignored.txt", "src/main.py", "makefile.md", "environment.txt", "git~1x", "a.git/b")
+PLAIN = (
+    "notes/plan.md",
+    "gitignored.txt",
+    "src/main.py",
+    "makefile.md",
+    "environment.txt",
+    "git~1x",
+    "a.git/b",
+)
 
 
 @pytest.mark.parametrize("path", ACTIVE)

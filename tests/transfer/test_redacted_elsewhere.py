@@ -159,7 +159,8 @@ def test_banks_with_redacted_memories_are_merged_and_copied(
     assert "redacted" in capsys.readouterr().out
 
 
-def test_a_merge_from_an_unredacted_copy_brings_nothing_back(two: str) -> None:
+@pytest.mark.usefixtures("two")
+def test_a_merge_from_an_unredacted_copy_brings_nothing_back() -> None:
     """Attack: the bank redacted it; another bank still has the whole memory."""
     assert run(["banks", "merge", "a", "b"]) == 0
     _redact("a")
@@ -167,9 +168,10 @@ def test_a_merge_from_an_unredacted_copy_brings_nothing_back(two: str) -> None:
     assert _says("a") == LEFT
 
 
+@pytest.mark.usefixtures("two")
 @pytest.mark.parametrize("place", ["other.db", "ladybug:///other"])
 def test_a_redaction_reaches_the_copies_that_are_synchronised(
-    two: str, tmp_path: Path, place: str
+    place: str,
 ) -> None:
     """And a copy from before, pushed or pulled, makes nothing whole again."""
     assert run(["push", "--bank", "a", place]) == 0
@@ -184,8 +186,9 @@ def test_a_redaction_reaches_the_copies_that_are_synchronised(
     assert _says("a", place) == LEFT
 
 
+@pytest.mark.usefixtures("two")
 @pytest.mark.parametrize("place", ["new.db", "ladybug:///new"])
-def test_a_store_with_redacted_memories_is_migrated(two: str, tmp_path: Path, place: str) -> None:
+def test_a_store_with_redacted_memories_is_migrated(tmp_path: Path, place: str) -> None:
     """Whole, as redacted as it was."""
     _redact("a")
     store = load_settings().store
@@ -195,8 +198,9 @@ def test_a_store_with_redacted_memories_is_migrated(two: str, tmp_path: Path, pl
     assert _says("a", place) == LEFT
 
 
+@pytest.mark.usefixtures("two")
 def test_a_migration_to_a_product_names_the_redaction_that_it_cannot_hold(
-    two: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is switched until somebody accepts it; the words that are left go there."""
     _redact("a")

@@ -270,9 +270,7 @@ def own_store_of(settings: Settings, name: str) -> OwnStore | None:
     return None
 
 
-def _elsewhere(
-    settings: Settings, wanted: str | None, error: UnknownBankError
-) -> UnknownBankError:
+def _elsewhere(settings: Settings, wanted: str | None, error: UnknownBankError) -> UnknownBankError:
     """Return what to raise for a bank that is not here, which may be an agent's elsewhere."""
     own = own_store_of(settings, wanted or settings.options.store.bank or "")
     if own is None:

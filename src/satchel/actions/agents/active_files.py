@@ -34,7 +34,17 @@ NAMES = (
     *("conftest.py", "sitecustomize.py", "usercustomize.py", "*.pth", "build.rs", "*.nix"),
     *(".mcp.json", "mcp.json", "claude.md", "claude.local.md", "agents.md", "agents.override.md"),
     *("gemini.md", ".cursorrules", ".windsurfrules", ".clinerules", "copilot-instructions.md"),
-    *(".vimrc", ".nvimrc", ".exrc", ".nvim.lua", ".lvimrc", ".dir-locals.el", ".gdbinit", ".lldbinit", "*.code-workspace"),
+    *(
+        ".vimrc",
+        ".nvimrc",
+        ".exrc",
+        ".nvim.lua",
+        ".lvimrc",
+        ".dir-locals.el",
+        ".gdbinit",
+        ".lldbinit",
+        "*.code-workspace",
+    ),
     *(".tool-versions", "mise.toml", ".mise.toml", ".gitlab-ci.yml", ".travis.yml"),
 )
 """Names of files, wherever they are in the workspace; in small letters, ``*`` for anything."""

@@ -44,7 +44,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_secrets,
 )
-from satchel.surfaces.cli._stdout import NAME, output_file
+from satchel.surfaces.cli._stdout import NAME, output_file, path_or_address
 from satchel.transfer.comparing import Comparison, Only
 
 _DIFFERENT = 1
@@ -60,7 +60,11 @@ def export_command(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="File to write, or the address of a live product; - for stdout."
+            "--output",
+            "-o",
+            parser=path_or_address,
+            metavar="<path>",
+            help="File to write, or the address of a live product; - for stdout.",
         ),
     ] = Path("-"),
     bank: InBank = None,
