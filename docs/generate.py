@@ -10,10 +10,8 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from typer.main import get_command
 
 from docs import interfaces
 from satchel import errors
@@ -25,7 +23,7 @@ from satchel.screen.secrets import KINDS
 from satchel.seal.artifact.sections import ORDER, TYPED_SECTIONS
 from satchel.seal.limits import Limits
 from satchel.seal.verify.verification import STEPS, Outcome
-from satchel.surfaces.cli._app import app_of
+from satchel.surfaces.cli._parser import INDEX, index, made_index
 
 ROOT = Path(__file__).parent
 _NOT_OF_A_PROFILE = ("profiles.NAME", "profile")
@@ -38,6 +36,9 @@ MADE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 def main() -> None:
     """Write the pages, or compare them."""
+    written = {INDEX: made_index()}
+    if "--check" not in sys.argv:
+        INDEX.write_text(written[INDEX], "utf-8")  # the page of commands is made from it
     pages = {
         "commands.md": commands(),
         "formats.md": format_table(),
@@ -51,17 +52,17 @@ def main() -> None:
         "operations.md": "\n".join([MADE, "# Operations", "", *interfaces.table()]).rstrip() + "\n",
         "pam-sdk-defects.md": defect_table(),
     }
+    written |= {REFERENCE / name: text for name, text in pages.items()}
     stale = []
-    for name, text in pages.items():
-        path = REFERENCE / name
+    for path, text in written.items():
         if "--check" in sys.argv:
             if not path.exists() or path.read_text("utf-8") != text:
-                stale.append(name)
+                stale.append(path.name)
         else:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8")
     if stale:
-        sys.exit(f"docs/reference is not current: {', '.join(stale)}; run make docs-write")
+        sys.exit(f"made files are not current: {', '.join(stale)}; run make docs-write")
 
 
 def door_table() -> str:
@@ -92,17 +93,10 @@ def door_table() -> str:
 def commands() -> str:
     """Help texts, as the program prints them."""
     parts = [MADE, "# Commands", ""]
-    for words in ((), *verbs(get_command(app_of()))):
+    for words in ((), *(tuple(each.split()) for each in index())):
         parts += [f"## `satchel {' '.join(words)}`".replace(" `", "`").replace("##`", "## `")]
         parts += ["", "```text", help_of(words), "```", ""]
     return "\n".join(parts)
-
-
-def verbs(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command below a group, in the order of the help."""
-    for name, command in getattr(group, "commands", {}).items():
-        yield (*before, name)
-        yield from verbs(command, (*before, name))
 
 
 def help_of(words: tuple[str, ...]) -> str:

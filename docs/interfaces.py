@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastapi.routing import APIRoute
-from typer.main import get_command
 
 import satchel
 from satchel.api.bank import Bank
@@ -15,7 +14,8 @@ from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
 from satchel.api.waking import Quarantine
 from satchel.ports.operations import INTERFACES, Operation, operations
-from satchel.surfaces.cli._app import app_of
+from satchel.surfaces.cli._parser import tree
+from satchel.surfaces.cli._tree import Command, Group
 from satchel.surfaces.http.app import routers
 from satchel.surfaces.mcp.server import server
 
@@ -41,12 +41,14 @@ def offered() -> dict[str, dict[str, list[str]]]:
 def of_commands() -> Iterator[Place]:
     """Yield the commands that operations declare."""
 
-    def walk(command: Any, words: tuple[str, ...]) -> Iterator[Place]:
-        for name, inner in getattr(command, "commands", {}).items():
+    def walk(node: Command | Group, words: tuple[str, ...]) -> Iterator[Place]:
+        if isinstance(node, Command):
+            yield from _place(node.run, " ".join(words))
+            return
+        for name, inner in node.commands.items():
             yield from walk(inner, (*words, name))
-        yield from _place(getattr(command, "callback", None), " ".join(words))
 
-    return walk(get_command(app_of()), ())
+    return walk(tree(), ())
 
 
 def of_methods() -> Iterator[Place]:

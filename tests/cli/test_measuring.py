@@ -27,18 +27,11 @@ def test_a_score_is_printed_with_its_page(satchel: Run, tmp_path: Path) -> None:
 
 def test_all_tables_of_the_paper_are_printed(satchel: Run, tmp_path: Path) -> None:
     """By the option as by the command, with the example at the end."""
-    shown = satchel("evaluate", "--paper", "--probes", small_set(tmp_path), "--trials", "2")
+    shown = satchel("evaluate", "paper", "--probes", small_set(tmp_path), "--trials", "2")
     assert shown.status == 0
     heads = ["Features", "TCS", "RHF", "Injection", "Tamper", "Token", "Sizes", "Latency"]
     assert [head for head in [*heads, "several sessions"] if head not in shown.out] == []
     assert "4.2 million" in shown.out.rpartition("Example")[2]
-
-
-def test_what_to_measure_has_to_be_said(satchel: Run) -> None:
-    """Options of the paper alone measure nothing."""
-    ran = satchel("evaluate", "--trials", "2")
-    assert ran.status == 2
-    assert "what to measure" in ran.err
 
 
 def test_an_agent_that_fails_is_a_target_that_failed(satchel: Run, tmp_path: Path) -> None:

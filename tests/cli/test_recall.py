@@ -1,4 +1,4 @@
-"""``satchel recall``: what is found, printed and refused, and that both readers read alike."""
+"""``satchel recall``: what is found, printed and refused."""
 
 from __future__ import annotations
 
@@ -6,24 +6,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from satchel.actions.config import load_settings
 from satchel.actions.wiring import open_ledger, opened_store
-from satchel.errors import UsageError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.records import Model, Status
 from satchel.seal.sealing import seal
-from satchel.surfaces.cli import _quick, _recall, recalling
-from satchel.surfaces.cli._app import run_app
 
 if TYPE_CHECKING:
-    from satchel.actions.recall import RecallOptions
     from tests.cli.conftest import Run
 
 NASTY = "\x1b]0;owned\x07\x1b[2J\u202egnp\u2066 tea"
@@ -41,7 +35,7 @@ def add(bank: str, *drafts: Model) -> list[str]:
 @pytest.fixture
 def bank(satchel: Run) -> str:
     """A bank of this machine's own, with some memories."""
-    made: str = satchel("banks", "create", "assistant").out.strip()
+    made: str = satchel("bank", "create", "assistant").out.strip()
     add(
         made,
         Semantic(
@@ -153,7 +147,7 @@ def test_what_cannot_be_meant_is_refused_by_name(
     [["--limit", "many"], ["--limit"], ["--nope"], ["a", "b"], ["--limit", "-1"]],
 )
 def test_a_wrong_command_line_is_explained_as_elsewhere(satchel: Run, arguments: list[str]) -> None:
-    """The fast way in leaves it to the framework."""
+    """A usage error, with where the help is."""
     ran = satchel("recall", *arguments, "--json")
     assert (ran.status, ran.out, ran.error["code"]) == (2, "", "usage")
 
@@ -171,55 +165,10 @@ def test_hostile_memories_do_not_drive_the_terminal(satchel: Run, bank: str) -> 
     assert satchel("recall", "tea", "--json").json["memories"][0]["text"] == NASTY
 
 
-PLAIN = st.sampled_from(["tea", "", "a b", "2026-03-01", "7", "茶", "x=y"])
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.sampled_from(["--bank", "--tag", "--type", "--since", "--as-of"]), PLAIN),
-            st.tuples(
-                st.sampled_from(["--limit", "--budget"]), st.sampled_from(["1", "20", "x", "-1"])
-            ),
-            st.builds(
-                lambda name, value: (f"{name}={value}",),
-                st.sampled_from(["--tag", "--user"]),
-                PLAIN,
-            ),
-            st.tuples(
-                st.sampled_from(["--json", "--include-expired", "--nope", "--tag", "--limit"])
-            ),
-            st.tuples(PLAIN),
-        ),
-        max_size=5,
-    )
-)
-def test_both_ways_in_read_a_command_line_alike(
-    monkeypatch: pytest.MonkeyPatch, parts: list[tuple[str, ...]]
-) -> None:
-    """For all command lines: what the fast one reads, the framework reads the same."""
-    arguments = ["recall", *(word for part in parts for word in part)]
-    asked: list[Any] = []
-
-    def opened(bank: str | None, options: RecallOptions) -> NoReturn:
-        raise UsageError(f"{bank!r} {options!r}")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_recall, "to_recall", opened)
-        patch.setattr(recalling, "to_recall", opened)
-        plain = _quick.plainly(arguments)
-        if plain is not None:
-            for run in (plain, lambda: run_app(arguments)):
-                with pytest.raises(UsageError) as stopped:
-                    run()
-                asked.append((stopped.value.message, stopped.value.field))
-            assert asked[0] == asked[1]
-
-
 @pytest.mark.usefixtures("bank")
-def test_options_before_the_verb_count_on_the_fast_way_too(satchel: Run, tmp_path: Path) -> None:
+def test_global_options_count_before_and_after_the_command(satchel: Run, tmp_path: Path) -> None:
     """Another store is another store."""
+    assert satchel("recall", "Ada", "--store", tmp_path / "none.db").status == 2
     assert satchel("--store", tmp_path / "none.db", "recall", "Ada").status == 2
     assert satchel("--home", tmp_path / "elsewhere", "recall", "Ada").status == 2
     assert satchel("recall", "Ada").status == 0
@@ -227,7 +176,7 @@ def test_options_before_the_verb_count_on_the_fast_way_too(satchel: Run, tmp_pat
 
 @pytest.mark.usefixtures("bank")
 def test_nothing_is_imported_that_recalling_does_not_need() -> None:
-    """A cold start pays for what it uses: no framework, no colours, no other command."""
+    """A cold start pays for what it uses: no colours, no other command."""
     program = (
         "import sys, json; from satchel.surfaces.cli.main import run;"
         "run(['recall', 'Ada', '--json']);"
@@ -235,6 +184,6 @@ def test_nothing_is_imported_that_recalling_does_not_need() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     modules = json.loads(done.stderr)
-    heavy = {"typer", "rich", "pydantic", "cbor2", "satchel.ports.registry"}
+    heavy = {"rich", "pydantic", "cbor2", "satchel.ports.registry"}
     assert heavy.isdisjoint(modules)
     assert "satchel.recall.recalling" in modules

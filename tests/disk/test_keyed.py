@@ -9,7 +9,11 @@ from satchel.disk.databases.keyed import Keyed
 
 KEYS = st.binary(max_size=3)
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "put", "extend", "discard", "get"]), KEYS, st.binary()),
+    st.tuples(
+        st.sampled_from(["add", "put", "extend", "discard", "get", "update", "add_new"]),
+        KEYS,
+        st.binary(),
+    ),
     max_size=40,
 )
 
@@ -25,6 +29,8 @@ def test_answers_do_not_depend_on_where_the_keys_are(
         for what, key, value in steps:
             if what == "extend":
                 held.extend(key, value, most=4)
+            elif what in ("update", "add_new"):
+                found.append(getattr(held, what)([key, value[:3]]))
             elif what in ("add", "put"):
                 found.append(getattr(held, what)(key, value))
             else:

@@ -21,7 +21,7 @@ NURSERY = """
 import atexit, gc, json, os, sys, threading, traceback
 from importlib import import_module
 from satchel.surfaces.cli.main import main
-from satchel.surfaces.cli._app import MODULES
+from satchel.surfaces.cli._parser import MODULES
 
 def born(words, folder, environment, out, err):
     os.environ.clear()

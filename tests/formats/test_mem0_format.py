@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import satchel
 from benchmarks import peers
 from satchel.conformance.subject import sealed
-from satchel.errors import InputError, MalformedError
+from satchel.errors import InputError, MalformedError, ValueRefusedError
 from satchel.formats import _mem0
-from satchel.memory.entries import Entry, Procedural, Semantic
+from satchel.memory.entries import Entry, PlainSemantic, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
@@ -22,6 +22,8 @@ from satchel.ports.registry import formats
 from satchel.ports.report import Report
 from satchel.ports.taking import taken
 from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.seal.sealing_batches import seal_many
 
 _MEM0 = formats["mem0"]
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_get_all.py"
@@ -273,6 +275,35 @@ def test_a_usual_memory_is_mapped_in_few_steps_as_any_other(row: dict[str, Any])
     """For all rows: the short way to an entry is the same as the general one, or not taken."""
     short = _mem0._usual_entry(row)
     assert short is None or short == _mem0._any_entry(row)
+
+
+@settings(max_examples=300)
+@given(st.lists(_ROW, min_size=8, max_size=30))
+@example([{"id": str(n), "memory": "tea", "metadata": {"a": n / 4}} for n in range(12)])
+@example([{"id": str(n), "memory": "tea", "metadata": {"a": 10.0**-n}} for n in range(12)])
+@example([{"id": str(n), "memory": "tea", "metadata": {chr(0xFFFD + n): {}}} for n in range(12)])
+def test_what_was_decoded_is_sealed_as_what_a_program_made(rows: list[dict[str, Any]]) -> None:
+    """For all JSON: entries that are not looked at again get the bytes of those that are."""
+    read = [row for row in json.loads(json.dumps(rows)) if _makes_entry(row)]
+    made = [_mem0.decoded_entry_of(row) for row in read]
+    expected = [seal(_mem0.entry_of(row), nonces=lambda: "0" * 32) for row in read]
+    assert list(seal_many(made, nonces=lambda: "0" * 32)) == expected
+
+
+def _makes_entry(row: dict[str, Any]) -> bool:
+    try:
+        seal(_mem0.entry_of(row))
+    except (InputError, ValueRefusedError):
+        return False
+    return True
+
+
+def test_decoded_memories_are_not_looked_at_again() -> None:
+    """Otherwise the quick way could be left for good without anybody noticing."""
+    usual = {"id": "1", "memory": "tea", "metadata": {"a": 0.5}, "user_id": "ada"}
+    assert type(_mem0.decoded_entry_of(usual)) is PlainSemantic
+    assert type(_mem0.decoded_entry_of({**usual, "score": 1.0})) is Semantic
+    assert type(_mem0.decoded_entry_of({**usual, "score": 1e-9})) is Semantic
 
 
 @pytest.mark.shared

@@ -1,21 +1,23 @@
 """Options that are declared once: what each interface makes of them, and what is refused."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-import typer
+from click.testing import CliRunner
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from typer.testing import CliRunner
 
 from satchel.api.operations import method
 from satchel.errors import UsageError
 from satchel.ports.operations import Absent, Option, Options, declared, operation, operations
 from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._parser import leaf
+from satchel.surfaces.cli._tree import Command, Group, specifications
 from satchel.surfaces.http.operations import body, query
 
 
@@ -157,16 +159,12 @@ def test_the_method_takes_the_options_as_keywords() -> None:
 
 def cli(*words: str) -> tuple[int, str, list[dict[str, Any]]]:
     """Run the command; return its exit status, its output and the results."""
-    app, results = typer.Typer(), list[dict[str, Any]]()
-
-    @app.callback()
-    def group() -> None:
-        pass
-
-    from contextlib import nullcontext
-
-    command(app, pack, results.append, context=lambda _: nullcontext([]))
-    ran = CliRunner().invoke(app, ["pack", *words])
+    group, results = Group(), list[dict[str, Any]]()
+    command(group, pack, results.append, context=lambda _: nullcontext([]))
+    made = group.commands["pack"]
+    assert isinstance(made, Command)
+    read = leaf(("box", "pack"), specifications(group, "")["pack"], lambda: made)
+    ran = CliRunner().invoke(read, words)
     return ran.exit_code, ran.output, results
 
 

@@ -53,6 +53,7 @@ def test_a_secret_of_each_kind_is_recognised_and_replaced(kind: str) -> None:
         "パスワードは{}です",
         "密码\uff1a{}",
         "contraseña: {}",
+        "senha: {}",
         "passphrase -> {}",
         "pw={}",
         "My Netflix password was changed to {}.",

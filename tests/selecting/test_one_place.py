@@ -100,7 +100,7 @@ def _write_by_every_way(tmp_path: Path) -> None:
         memory.store_knowledge("Python writes here", concept="python")
     (tmp_path / "new.json").write_text(json.dumps(_file("Commands write here")))
     arguments = ["--agent", "zed", "--input", str(tmp_path / "new.json"), "--merge"]
-    assert run(["memory", "import", *arguments]) == 0
+    assert run(["amplihack", "import", *arguments]) == 0
 
 
 def _doctor_says(place: str, there: tuple[str, ...]) -> None:
@@ -127,7 +127,7 @@ def test_every_way_in_finds_the_same_memory(
 
     assert hierarchical(load_settings(), "zed").store == address
     output = str(tmp_path / "zed.json")
-    status = run(["memory", "export", "--agent", "zed", "--output", output])
+    status = run(["amplihack", "export", "--agent", "zed", "--output", output])
     assert (status in (0, 1)) == filled
     if filled:
         assert f"kept in {place}" in (tmp_path / "zed.json").read_text()
@@ -200,10 +200,10 @@ def test_a_link_in_the_probe_is_refused_by_every_command(
     settings = load_settings()
     asked = asked_from(json.dumps({"session_id": "s9", "output": "Never stored anywhere"}).encode())
     words = {
-        "tree": ["memory", "tree"],
-        "clean": ["memory", "clean"],
-        "export": ["memory", "export", "--agent", "zed", "--output", str(tmp_path / "o.json")],
-        "import": ["memory", "import", "--agent", "zed", "--input", str(tmp_path / "new.json")],
+        "tree": ["amplihack", "tree"],
+        "clean": ["amplihack", "clean"],
+        "export": ["amplihack", "export", "--agent", "zed", "--output", str(tmp_path / "o.json")],
+        "import": ["amplihack", "import", "--agent", "zed", "--input", str(tmp_path / "new.json")],
     }
     if command == "doctor":
         (check,) = [one for one in check_agents(settings) if one.name == "agents"]
@@ -242,7 +242,7 @@ def test_the_backend_stands_behind_the_verb_too(home: Path, tmp_path: Path) -> N
     for place in ("graph", "file"):
         _fill(home, place)
     output = tmp_path / "o.json"
-    words = ["memory", "export", "--agent", "zed", "--backend", "sqlite", "-o", str(output)]
+    words = ["amplihack", "export", "--agent", "zed", "--backend", "sqlite", "-o", str(output)]
     assert run(words) in (0, 1)
     assert "kept in file" in output.read_text()
 
@@ -253,16 +253,16 @@ def test_no_way_of_making_a_bank_makes_an_agent_a_second_memory(
 ) -> None:
     """Attack: an import, a copy, a new name and an agent file, not only `remember`."""
     _fill(home, place)
-    assert run(["banks", "create", "other"]) == 0
+    assert run(["bank", "create", "other"]) == 0
     (tmp_path / "new.json").write_text(json.dumps(_file("from a file")))
     agent = str(SAMPLES / "good-small.agent.json")
     capsys.readouterr()
     for arguments in (
         ["remember", "second", "--bank", "zed"],
         ["init", "zed"],
-        ["banks", "create", "zed"],
-        ["banks", "copy", "other", "zed"],
-        ["banks", "rename", "other", "zed"],
+        ["bank", "create", "zed"],
+        ["bank", "copy", "other", "zed"],
+        ["bank", "rename", "other", "zed"],
         ["import", str(tmp_path / "new.json"), "--bank", "zed"],
         ["import", str(tmp_path / "new.json"), "--from", "amplihack"],
         ["agent", "import", agent, "--name", "zed", "--no-embed"],
@@ -286,12 +286,12 @@ def test_an_agent_that_is_new_to_the_layout_gets_a_file_by_an_import(
     """Its file is made private before the store is in it; an emptied one is refused."""
     _fill(home, "layout")
     (tmp_path / "new.json").write_text(json.dumps(_file("the first one")))
-    arguments = ["memory", "import", "--agent", "zed", "--input", str(tmp_path / "new.json")]
+    arguments = ["amplihack", "import", "--agent", "zed", "--input", str(tmp_path / "new.json")]
     assert run(arguments) == 0
     assert _texts(_address(home, "file")) == {"the first one"}
 
     (home / "hierarchical_memory" / "zed.db").write_bytes(b"")
     capsys.readouterr()
     assert run(arguments) == 3
-    assert run(["memory", "export", "--agent", "zed", "--output", str(tmp_path / "o.json")]) == 3
+    assert run(["amplihack", "export", "--agent", "zed", "--output", str(tmp_path / "o.json")]) == 3
     assert "this machine saw the bank 'zed'" in capsys.readouterr().err

@@ -121,7 +121,7 @@ def two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """The bank `a` with a memory that is to be redacted, and a bank `b`; the id of the memory."""
     monkeypatch.chdir(tmp_path)
     assert run(["init", "a"]) == 0
-    assert run(["banks", "create", "b"]) == 0
+    assert run(["bank", "create", "b"]) == 0
     with filled("a") as found:
         remember(found, {"text": "nothing personal"})
         return remember(found, {"text": f"mail {SECRET} today", "scope": {"user": "bob"}}).id
@@ -149,10 +149,10 @@ def test_banks_with_redacted_memories_are_merged_and_copied(
 ) -> None:
     """The redacted form goes, once; a copy that was whole before stays as its owner left it."""
     _redact("a")
-    assert run(["banks", "merge", "a", "b"]) == 0
-    assert run(["banks", "copy", "a", "c"]) == 0
+    assert run(["bank", "merge", "a", "b"]) == 0
+    assert run(["bank", "copy", "a", "c"]) == 0
     assert _says("b") == _says("c") == LEFT
-    assert run(["banks", "merge", "a", "b"]) == 0
+    assert run(["bank", "merge", "a", "b"]) == 0
     assert _says("b") == LEFT
     capsys.readouterr()
     assert run(["show", two, "--bank", "b"]) == 0
@@ -162,9 +162,9 @@ def test_banks_with_redacted_memories_are_merged_and_copied(
 @pytest.mark.usefixtures("two")
 def test_a_merge_from_an_unredacted_copy_brings_nothing_back() -> None:
     """Attack: the bank redacted it; another bank still has the whole memory."""
-    assert run(["banks", "merge", "a", "b"]) == 0
+    assert run(["bank", "merge", "a", "b"]) == 0
     _redact("a")
-    assert run(["banks", "merge", "b", "a"]) == 0
+    assert run(["bank", "merge", "b", "a"]) == 0
     assert _says("a") == LEFT
 
 
@@ -204,7 +204,7 @@ def test_a_migration_to_a_product_names_the_redaction_that_it_cannot_hold(
 ) -> None:
     """Nothing is switched until somebody accepts it; the words that are left go there."""
     _redact("a")
-    assert run(["banks", "delete", "b", "--yes"]) == 0
+    assert run(["bank", "delete", "b", "--yes"]) == 0
     store = load_settings().store
     product = f'provider = "mem0"\nprovider_config = {{path = "{tmp_path / "m0"}"}}\n'
     (tmp_path / "old.toml").write_text(f'store.address = "{store}"\n')

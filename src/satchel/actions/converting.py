@@ -420,5 +420,5 @@ def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str
 def _trusting(verdict: Verification) -> str:
     """Return the command that makes the signer of a file known."""
     if Outcome.ENTRIES_ONLY in verdict.outcomes:  # a file of the SDK, which names no key
-        return "satchel keys trust KEY --profile pam-sdk-1.0"
-    return f"satchel keys trust {next((one.key for one in verdict.signers if one.valid), 'KEY')}"
+        return "satchel key trust KEY --profile pam-sdk-1.0"
+    return f"satchel key trust {next((one.key for one in verdict.signers if one.valid), 'KEY')}"

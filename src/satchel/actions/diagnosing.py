@@ -20,7 +20,7 @@ from satchel.disk.databases.ciphers import KEY_ENDING, has_ciphers, looks_encryp
 from satchel.disk.secret import exposure
 from satchel.errors import SatchelError
 from satchel.ports.registry import formats
-from satchel.seal.artifact.statement import FORMAT
+from satchel.seal import ARTIFACT_FORMAT
 from satchel.seal.encryption.unlocking import SUFFIX as IDENTITY_SUFFIX
 from satchel.seal.encryption.unlocking import VARIABLE as IDENTITY_VARIABLE
 from satchel.seal.signing.keyring import SUFFIX as KEY_SUFFIX
@@ -31,7 +31,7 @@ _PACKAGES = (
     "blake3",
     "pynacl",
     "cbor2",
-    "typer",
+    "click",
     "rich",
     "platformdirs",
 )
@@ -79,7 +79,7 @@ def versions() -> dict[str, str]:
     """Return the versions of the program and of the formats it writes."""
     return {
         "satchel": version("satchel"),
-        "artifact format": FORMAT,
+        "artifact format": ARTIFACT_FORMAT,
         "python": platform.python_version(),
     }
 

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -11,11 +12,11 @@ import msgspec
 from satchel.errors import MalformedError
 from satchel.formats._as_written import differences, reproduce
 from satchel.formats._members import text_in
-from satchel.memory.entries import Entry, Procedural, Semantic
+from satchel.memory.entries import Entry, PlainSemantic, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.times import exact_time, format_time, iso_text, read_time, to_datetime
 from satchel.seal.encoding.carry import ABSENT
-from satchel.seal.encoding.notation import numbers_of
+from satchel.seal.encoding.notation import has_odd_numbers, numbers_of
 
 NAME = "mem0"
 """The format, and the provider that entries from it name."""
@@ -70,6 +71,7 @@ _USUAL_TEXTS = (
 _UNUSUAL = (_SNAKE.keys() - _FIELDS.keys()) | {"session_id"}
 
 _NEVER = object()
+_NEVER_USUAL = frozenset({_TYPE, *ABSENT})
 
 _SAID = frozenset(_FIELDS.values())
 _TRIPLE = frozenset({"subject", "predicate", "object"})
@@ -91,10 +93,23 @@ def entry_of(row: Row) -> Entry:
     return _usual_entry(row) or _any_entry(row)
 
 
-def _usual_entry(row: Row) -> Entry | None:
+def decoded_entry_of(row: Row) -> Entry:
+    """Return a memory that was decoded from JSON as an entry.
+
+    Raises:
+        MalformedError: As ``entry_of``.
+    """
+    return _usual_entry(row, is_decoded=True) or _any_entry(row)
+
+
+def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
     """Return what ``_any_entry`` does, in few steps, for a memory as most exports have it.
 
     That is one whose mapped members would all be written as they are in it.
+
+    Args:
+        row: The memory.
+        is_decoded: Whether everything in it was decoded from JSON.
     """
     said, kept = dict[str, Any].fromkeys(_USUAL_TEXTS), Row()
     for name, part in row.items():
@@ -106,7 +121,7 @@ def _usual_entry(row: Row) -> Entry | None:
             return None
     metadata, tags = kept.pop("metadata", ABSENT), kept.pop("categories", ())
     day = kept.pop("expiration_date", _NEVER)
-    expires_at = None if day is _NEVER else _expiry(day)
+    expires_at = None if type(day) is not str else _exact_expiry(day)
     created, updated = said["created_at"], said["updated_at"]
     created_at, updated_at = created and exact_time(created), updated and exact_time(updated)
     if (
@@ -116,14 +131,17 @@ def _usual_entry(row: Row) -> Entry | None:
         or not (tags == () or _tags(tags))
         or (created is not None and not created_at)
         or (updated is not None and not updated_at)
-        or (day is not _NEVER and (expires_at is None or _last_day(expires_at) != day))
+        or (day is not _NEVER and expires_at is None)
         or not _UNUSUAL.isdisjoint(kept)
     ):
         return None
     if kept.setdefault("hash", ABSENT) == hash_of(said["memory"]):
         del kept["hash"]
-    kept |= numbers_of(row)
-    return Semantic(
+    is_odd = has_odd_numbers(row.values())
+    if is_odd:
+        kept |= numbers_of(row)
+    make = PlainSemantic if is_decoded and not is_odd else Semantic
+    return make(
         text=said["memory"],
         created_at=created_at,
         updated_at=updated_at,
@@ -136,7 +154,7 @@ def _usual_entry(row: Row) -> Entry | None:
 
 
 def _is_usual(metadata: Any) -> bool:
-    return type(metadata) is dict and bool(metadata) and not {_TYPE, *ABSENT} & metadata.keys()
+    return type(metadata) is dict and bool(metadata) and _NEVER_USUAL.isdisjoint(metadata)
 
 
 def _any_entry(row: Row) -> Entry:
@@ -224,6 +242,13 @@ def _expiry(value: Any) -> str | None:
         return format_time(to_datetime(first) + timedelta(days=1))
     except OverflowError:
         return None
+
+
+@lru_cache(512)
+def _exact_expiry(day: str) -> str | None:
+    """Return the expiry where its last day is written as the very same text."""
+    expires_at = _expiry(day)
+    return expires_at if expires_at is not None and _last_day(expires_at) == day else None
 
 
 def _tags(value: Any) -> tuple[str, ...]:

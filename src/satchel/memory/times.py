@@ -11,6 +11,9 @@ from functools import lru_cache
 
 _FRACTION = re.compile(r"[.,](\d+)")
 _UTC = "+00:00"
+_is_exact = re.compile(
+    r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\d\.(?!000000)\d{6}\+00:00", re.ASCII
+).fullmatch
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _PICTURE = b"0000-00-00T00:00:00.000000Z"
 
@@ -97,9 +100,12 @@ def iso_text(text: str) -> str:
 
 def exact_time(text: str) -> str | None:
     """Return a text as canonical text where ``iso_text`` gives the very same text back."""
-    likely = text[:26] + "Z"
-    if text[26:] == _UTC and not text.startswith(".000000", 19) and is_canonical_time(likely):
-        return likely
+    if _is_exact(text):
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        return text[:26] + "Z"
     found = read_time(text)
     return found if found is not None and iso_text(found) == text else None
 

@@ -81,6 +81,8 @@ class Option:
         max_items: Of a list.
         examples: Values for the OpenAPI document.
         parse: Reads what a caller gave; called on each interface alike.
+        values: What completes it in a shell: ``bank``, ``format``, ``key``, ``destination`` or
+            ``file``.
     """
 
     help: str
@@ -97,6 +99,7 @@ class Option:
     max_items: int | None = None
     examples: Sequence[Any] = ()
     parse: Callable[[Any], Any] | None = None
+    values: str = ""
 
     def absence(self, interface: str) -> Absent | None:
         """Return why an interface does not offer it; None where it does, or is MCP."""

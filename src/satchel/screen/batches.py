@@ -61,15 +61,23 @@ def _hit(data: bytes) -> list[int]:
     found = set(_with_runs(data, ends))
     if b"@" in data and b"://" in data:
         found.update(number for number, line in enumerate(lines) if b"@" in line)
-    signs = signs_of(data)
-    if CARD in signs:
-        digits = [number for number, line in enumerate(signs.split(b"\n")) if CARD in line]
-        found.update(one for one in digits if CARD in signs_of(_fractions(b"", lines[one])))
+    digits = _with_digits(signs_of(data))
+    found.update(one for one in digits if CARD in signs_of(_fractions(b"", lines[one])))
     low = folded(data)
     if len(low) != len(data):
         ends = list(accumulate(len(line) + 1 for line in low.split(b"\n")))
     found.update(bisect_right(ends, at) for at in names_in(low))
     return sorted(found)
+
+
+def _with_digits(signs: bytes) -> Iterator[int]:
+    """Yield the numbers of the lines with as many digits as a card's number."""
+    at, number, counted = signs.find(CARD), 0, 0
+    while at >= 0:
+        number += signs.count(b"\n", counted, at)
+        yield number
+        counted = signs.find(b"\n", at)
+        at = signs.find(CARD, counted) if counted >= 0 else -1
 
 
 def _with_runs(data: bytes, ends: list[int]) -> Iterator[int]:

@@ -17,12 +17,12 @@ RUN = b"a" * 20
 CARD = b"0" * 14
 """So many digits, once what may stand between them is gone, are in every card's number."""
 
-_WORDS = (b"key", b"pass", b"oken", b"ecret", b"pw", b"authoriz")
-_FOREIGN_WORDS = tuple(
-    word.encode()
-    for word in ("senha", "contrase", "парол", "密码", "密碼", "パスワード", "비밀번호")
+_WORDS = (b"key", b"pass", b"oken", b"ecret", b"pw", b"authoriz", b"senha")
+_OTHER_WORDS = tuple(
+    (word[:1].encode()[:1], word.encode())
+    for word in ("парол", "密码", "密碼", "パスワード", "비밀번호")
 )
-_SIGNATURE = b"sig="
+"""With the first byte of each: to look for a single byte takes next to no time."""
 
 FOR_PASSWORDS = (
     r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|(?<![a-z])pw|mot de passe|contraseña|senha"
@@ -81,7 +81,7 @@ def may_hold_secret(text: str) -> bool:
 
 def folded(data: bytes) -> bytes:
     """Return UTF-8 in small letters, as ``names_in`` takes it; it may be shorter."""
-    if data.isascii() or not any(sign in data for sign in _WITH_SMALL):
+    if data.isascii() or not any(sign[:1] in data and sign in data for sign in _WITH_SMALL):
         return data.lower()
     low = data.decode("utf-8", "surrogatepass").lower().replace("\u017f", "s")
     return low.encode("utf-8", "surrogatepass")
@@ -100,7 +100,8 @@ def names_in(low: bytes) -> Iterator[int]:
             if _is_name_at(low, word, at):
                 yield at
             at = low.find(word, at + 1)
-    others = (_SIGNATURE,) if low.isascii() else (_SIGNATURE, *_FOREIGN_WORDS)
+    others = [word for first, word in _OTHER_WORDS if first in low]
+    others += [b"contrase"] * (not low.isascii()) + [b"sig="] * (b"=" in low)
     for word in others:
         at = low.find(word)
         while at >= 0:

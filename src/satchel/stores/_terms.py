@@ -87,7 +87,6 @@ _CLUSTER = re.compile(rf"([^{_ALIAS}](?:[{_STACK}][^{_ALIAS}]|[{_ALIAS}]){{0,15}
 _ASCII = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128))
 _ASCII += bytes(128)
 _WORD = re.compile("[a-z0-9]+")
-_TOO_LONG = re.compile(b"[a-z0-9]{%d}" % (LONGEST_WORD + 1))
 
 # What joins the parts of one name: user@example.com, snake_case, v2.1.0, don't. In Tibetan, the
 # tsheg, which stands between the syllables of a word.
@@ -173,9 +172,20 @@ def index_text(text: str) -> str:
 def _ascii_terms(text: str) -> str:
     plain = text.encode().translate(_ASCII)
     words = plain.split()
-    if len(plain) > LONGEST_WORD and _TOO_LONG.search(plain):
+    if _has_long_word(plain):
         words = [word[:LONGEST_WORD] for word in words]
     return b" ".join(words).decode()
+
+
+def _has_long_word(plain: bytes) -> bool:
+    """Tell whether some word between spaces has more than ``LONGEST_WORD`` letters."""
+    at = 0
+    while len(plain) - at > LONGEST_WORD:
+        space = plain.rfind(b" ", at, at + LONGEST_WORD + 1)
+        if space < 0:
+            return True
+        at = space + 1
+    return False
 
 
 def _add_terms(folded: str, found: list[str]) -> None:

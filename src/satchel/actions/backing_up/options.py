@@ -29,6 +29,7 @@ Destinations = Annotated[
     Option(
         "Folder or object-store address for backups. Default: as configured. Repeatable.",
         flag="--destination",
+        values="destination",
         http=_SERVER,
     ),
 ]
@@ -48,7 +49,12 @@ BackupNames = Annotated[
 ]
 Banks = Annotated[
     str | Sequence[str],
-    Option("Only this bank: its name or ID. Repeatable.", flag="--bank", max_items=10_000),
+    Option(
+        "Only this bank: its name or ID. Repeatable.",
+        flag="--bank",
+        values="bank",
+        max_items=10_000,
+    ),
 ]
 Agents = Annotated[
     str | Sequence[str],
@@ -69,7 +75,10 @@ SigningKey = Annotated[
 CoSigners = Annotated[
     str | Sequence[str],
     Option(
-        "Name of another owner's key that signs too. Repeatable.", flag="--co-signer", http=_KEYS
+        "Name of another owner's key that signs too. Repeatable.",
+        flag="--co-signer",
+        values="key",
+        http=_KEYS,
     ),
 ]
 Passphrase = Annotated[

@@ -1,11 +1,12 @@
 """A map from bytes to bytes, in memory while it is small and on disk from then on."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from satchel.disk.databases.scratch import scratch
 
 _TABLE = "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+_ADD = "INSERT OR IGNORE INTO held VALUES (?, ?)"
 
 MOST_IN_MEMORY = 1 << 17
 """Keys, of some 100 bytes each with what holds them, from which they are moved to disk."""
@@ -29,8 +30,29 @@ class Keyed:
                 return False
             self._put(key, value)
             return True
-        sql = "INSERT OR IGNORE INTO held VALUES (?, ?)"
-        return bool(self._db.execute(sql, (key, value)).rowcount)
+        return bool(self._db.execute(_ADD, (key, value)).rowcount)
+
+    def update(self, keys: Sequence[bytes]) -> None:
+        """Put in keys without a value; what is there stays."""
+        if self._db is not None:
+            self._db.executemany(_ADD, ((key, b"") for key in keys))
+            return
+        held = self._held
+        held.update(dict.fromkeys((key for key in keys if key not in held), b""))
+        self._move_if_large()
+
+    def add_new(self, keys: Sequence[bytes]) -> bool:
+        """Put in keys without a value, unless one is there or comes twice; tell whether it did."""
+        new = dict.fromkeys(keys, b"")
+        if len(new) < len(keys):
+            return False
+        if self._db is None:
+            is_new = new.keys().isdisjoint(self._held.keys())
+        else:
+            is_new = not any(map(self.__contains__, new))
+        if is_new:
+            self.update(keys)
+        return is_new
 
     def put(self, key: bytes, value: bytes) -> None:
         """Put a value in, in the place of any other."""
@@ -82,6 +104,9 @@ class Keyed:
     def _put(self, key: bytes, value: bytes) -> None:
         self._held[key] = value
         self._bytes += len(value)
+        self._move_if_large()
+
+    def _move_if_large(self) -> None:
         if len(self._held) > MOST_IN_MEMORY or self._bytes > _MOST_BYTES:
             self._db = scratch(_TABLE, cache_kib=2048)
             self._db.executemany("INSERT INTO held VALUES (?, ?)", sorted(self._held.items()))

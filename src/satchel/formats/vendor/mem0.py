@@ -23,7 +23,7 @@ from satchel.formats._mem0 import (
     OF_THE_STORE,
     RELATION,
     Row,
-    entry_of,
+    decoded_entry_of,
     losses_of,
     row_of,
     triple_of,
@@ -87,7 +87,7 @@ class Mem0:
             start = document.peek()
             if start == "[":
                 reading.container["shape"] = "list"
-                count = yield from _array(document, reading, "", entry_of)
+                count = yield from _array(document, reading, "", decoded_entry_of)
             elif start == "{":
                 count = yield from _object(document, reading)
             else:
@@ -129,7 +129,7 @@ def _object(document: ForeignReader, reading: Reading) -> _Rows:
     for key in document.members():
         if key == "results" and document.peek() == "[":
             listed = True
-            count = yield from _array(document, reading, "results/", entry_of)
+            count = yield from _array(document, reading, "results/", decoded_entry_of)
         elif key == "relations" and document.peek() == "[":
             reading.container["relations"] = True
             yield from _array(document, reading, "relations/", triple_of)
@@ -147,10 +147,10 @@ def _object(document: ForeignReader, reading: Reading) -> _Rows:
     if document.peek() == "{":
         reading.container["shape"] = "list"
         lines = chain((around,), document.following())
-        return (yield from _each(lines, document, reading, "", entry_of))
+        return (yield from _each(lines, document, reading, "", decoded_entry_of))
     reading.container["shape"] = "one"
     try:
-        entry = entry_of(around)
+        entry = decoded_entry_of(around)
     except MalformedError as error:
         raise error.located(line=document.line) from None
     yield entry

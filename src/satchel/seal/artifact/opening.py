@@ -10,16 +10,17 @@ from typing import Any, BinaryIO, Protocol
 from satchel.disk.reading import ToRead, open_regular, reading
 from satchel.disk.spool import CHUNK, Spool
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
+from satchel.seal import ARTIFACT_FORMAT
 from satchel.seal.artifact.body import Body, BodyBuilder
 from satchel.seal.artifact.sections import COMPONENTS, SDK_MEMBERS, check_name
-from satchel.seal.artifact.statement import FORMAT, Statement, parse
+from satchel.seal.artifact.statement import Statement, parse
 from satchel.seal.encoding.cbor import CborReader
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.seal.limits import Limits
 from satchel.seal.signing.envelope import Signature, parse_signatures
 
-PREAMBLE = b'{"format":"%b"}\n' % FORMAT.encode()
+PREAMBLE = b'{"format":"%b"}\n' % ARTIFACT_FORMAT.encode()
 """First line of a ``.pam.jsonl`` file."""
 
 MAGIC = b"PAM\x01"

@@ -8,13 +8,13 @@ from msgspec import Meta
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.memory.parts import Id, Time
 from satchel.memory.times import is_canonical_time, now
+from satchel.seal import ARTIFACT_FORMAT
 from satchel.seal.encoding.domain import checked
 from satchel.seal.encoding.jcs import canonical, canonical_checked
 from satchel.seal.limits import Limits
 from satchel.seal.records import digest
 from satchel.type_info import resolved
 
-FORMAT = "satchel/1"
 """Format name and version, as statements and preambles carry it."""
 
 
@@ -88,7 +88,7 @@ def build(
             ``created_at`` here takes the place of now.
     """
     statement: dict[str, Any] = {
-        "format": FORMAT,
+        "format": ARTIFACT_FORMAT,
         "created_at": now(),
         "body_hash": body_hash,
         "root_hash": root_hash,

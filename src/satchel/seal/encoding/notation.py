@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from satchel.seal.encoding.domain import MAX_INTEGER
+from satchel.seal.encoding.jcs import SMALLEST
+
 NUMBERS = "$numbers"
 """The member that says which integral numbers were written as floats, by JSON pointer.
 
@@ -23,7 +26,7 @@ _INTEGRAL = re.compile(r"-?[0-9]+\.0")
 def numbers_of(found: dict[str, Any]) -> dict[str, Any]:
     """Return the member of what is kept that says which numbers a source wrote as ``1.0``."""
     numbers = dict[str, str]()
-    if not _has_integral(found.values()):  # most rows; pointers are made for the others alone
+    if not has_odd_numbers(found.values()):  # most rows; pointers are made for the others alone
         return {}
     for name, part in found.items():
         if type(part) is float or type(part) is dict or type(part) is list:
@@ -44,16 +47,20 @@ def with_numbers(row: dict[str, Any], numbers: Any) -> dict[str, Any]:
     return row
 
 
-def _has_integral(parts: Iterable[Any]) -> bool:
+def has_odd_numbers(parts: Iterable[Any]) -> bool:
+    """Tell whether canonical bytes write a float among JSON values in another way than an encoder.
+
+    That is an integral one, or one with an exponent.
+    """
     for part in parts:
         kind = type(part)
         if kind is float:
-            if part.is_integer():
+            if part.is_integer() or not SMALLEST <= abs(part) <= MAX_INTEGER:
                 return True
         elif kind is dict:
-            if _has_integral(part.values()):
+            if has_odd_numbers(part.values()):
                 return True
-        elif kind is list and _has_integral(part):
+        elif kind is list and has_odd_numbers(part):
             return True
     return False
 

@@ -11,17 +11,15 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-import msgspec
-
-from satchel.actions.config import Settings, load_settings
 from satchel.errors import SatchelError
-from satchel.surfaces.cli import _passphrase
 
 _GIST, _SHORT, _LEAST_ROOM = 100, 12, 20
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+    from satchel.actions.config import Settings
 
 OnProgress = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
@@ -70,7 +68,7 @@ class State:
     data_on_stdout: bool = False
     """Whether standard output is the file that was asked for; reports go to standard error."""
 
-    _settings: list[Settings] = field(default_factory=list)
+    _settings: "list[Settings]" = field(default_factory=list)
 
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""
@@ -80,9 +78,14 @@ class State:
         self._settings.clear()
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
         """The settings, read once."""
         if not self._settings:
+            from msgspec.structs import replace as changed
+
+            from satchel.actions.config import load_settings
+            from satchel.surfaces.cli import _passphrase
+
             found = load_settings(
                 home=self.home,
                 config=self.config,
@@ -95,7 +98,7 @@ class State:
                 files=self.identities,
                 passphrase=_passphrase.of_files(self.passphrase_file),
             )
-            self._settings.append(msgspec.structs.replace(found, unlocking=unlocking))
+            self._settings.append(changed(found, unlocking=unlocking))
         return self._settings[0]
 
     def present(self, token: str) -> None:
@@ -149,7 +152,9 @@ def _json(value: Any, indent: int | None) -> str:
     The same value to any parser, and nothing in it drives a terminal. A file name that is not
     UTF-8 keeps its bytes as Python's lone surrogates.
     """
-    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=indent)
+    from msgspec import to_builtins
+
+    text = json.dumps(to_builtins(value), ensure_ascii=False, indent=indent)
     return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
 
 
@@ -265,13 +270,21 @@ def print_error(error: SatchelError) -> None:
         problem = {"error": error.problem(), "exit_status": error.exit_status}
         sys.stderr.write(_json(problem, indent=None) + "\n")
         return
+    _labelled("error: ", "bold red", error.message)
+    if error.place:
+        _labelled("  where  ", "dim", error.place)
+    if error.hint:
+        _labelled("  try    ", "dim", error.hint)
+
+
+def _labelled(label: str, style: str, text: str) -> None:
+    """Print a line on stderr that begins with a label; colours are imported for a terminal only."""
+    if _is_plain(sys.stderr):
+        message(label, text)
+        return
     from rich.text import Text
 
-    message(Text("error: ", style="bold red"), error.message)
-    if error.place:
-        message(Text("  where  ", style="dim"), error.place)
-    if error.hint:
-        message(Text("  try    ", style="dim"), error.hint)
+    message(Text(label, style=style), text)
 
 
 def is_long(size: int) -> bool:

@@ -1,19 +1,17 @@
 """Commands whose arguments, options and help an operation declares."""
 
-import inspect
 import io
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import typer
 from msgspec import UNSET
 
 from satchel.errors import UsageError
 from satchel.ports.operations import Field, Operation, declared
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.surfaces.cli._console import print_json, progress, state
-from satchel.surfaces.cli._options import InBank
+from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
 
 _R = TypeVar("_R")
 
@@ -24,7 +22,7 @@ Shown = Callable[[_R], int | None]
 
 
 def command(
-    app: typer.Typer,
+    group: Group,
     operation: Operation[Any, Any, ..., _R],
     show: Shown[_R],
     *,
@@ -39,7 +37,7 @@ def command(
     """Add the command of an operation.
 
     Args:
-        app: What it is added to.
+        group: What it is added to.
         operation: What it does.
         show: Prints the result.
         context: Gives what the operation works on; the settings by default.
@@ -55,7 +53,7 @@ def command(
     supplied = {"progress"} & {field.name for field in operation.fields} if label else set[str]()
 
     def run(**values: Any) -> int:
-        as_json, wanted_bank = values.pop("as_json"), values.pop("in_bank", None)
+        as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
         given = {
             field.name: _value(field, values[field.name])
             for field in offered
@@ -82,22 +80,11 @@ def command(
 
     parameters = [_parameter(field) for field in (*offered, *more_fields)]
     if bank is not None:
-        parameters.append(
-            inspect.Parameter(
-                "in_bank", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=InBank
-            )
-        )
-    json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-    parameters.append(
-        inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json)
-    )
-    made: Any = run
-    made.__name__ = operation.name.replace(" ", "_").replace("-", "_")
-    made.__doc__ = f"{operation.help}\n\nExample: `{operation.example}`"
-    made.__signature__ = inspect.Signature(parameters)
-    made.__annotations__ = {each.name: each.annotation for each in parameters}
-    made.__operation__ = operation
-    app.command(operation.name.rpartition(" ")[2])(made)
+        parameters.append(BANK)
+    parameters.append(JSON)
+    text = f"{operation.help}\n\nExample: `{operation.example}`"
+    cast("Any", run).__operation__ = operation
+    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, tuple(parameters))
 
 
 def _value(field: Field, value: Any) -> Any:
@@ -144,28 +131,23 @@ def _flag(field: Field) -> str:
     return field.option.flag or "--" + field.name.replace("_", "-")
 
 
-def _parameter(field: Field) -> inspect.Parameter:
+def _parameter(field: Field) -> Parameter:
     option = field.option
     # Choices and bounds are the operation's to judge: its errors name the field, and are the same
     # on each interface.
-    scalar: Any = str if field.choices or field.scalar in (dict, object) else field.scalar
+    is_text = bool(field.choices) or field.scalar in (dict, object)
     is_many = field.is_many or field.scalar is dict
-    kind = list[scalar] if is_many else scalar
-    if not (field.is_required or (field.scalar is bool and isinstance(field.default, bool))):
-        kind = kind | None
-    metavar = option.metavar or "|".join(field.choices) or None
-    is_unset = field.default is UNSET
-    default = None if is_many or field.is_required or is_unset else field.default
-    if option.argument:
-        name = metavar or field.name.upper()
-        shown = name if field.is_required else f"[{name}]"
-        shown += "..." if is_many else ""
-        mark: Any = typer.Argument(help=option.help, metavar=shown)
-    else:
-        mark = typer.Option(_flag(field), help=_help(field), metavar=metavar)
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if field.is_required and option.argument else default,
-        annotation=Annotated[kind, mark],
+    on, _, off = _flag(field).partition("/")
+    has_default = not (is_many or field.is_required or field.default is UNSET)
+    return Parameter(
+        name=field.name,
+        type="text" if is_text else TYPE_NAMES.get(field.scalar, "text"),
+        help=option.help if option.argument else _help(field),
+        flags=[] if option.argument else [on],
+        off=[off] if off and not option.argument else [],
+        metavar=option.metavar or "|".join(field.choices),
+        default=field.default if has_default else None,
+        is_many=is_many,
+        is_required=field.is_required and option.argument,
+        values=option.values or "|".join(field.choices),
     )

@@ -6,14 +6,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.signing import signing_key
 from satchel.ports.report import Loss, Refused
 from satchel.seal.encryption.age import NOBODY, Lock
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import count, message, print_text, short, state
+from satchel.surfaces.cli._tree import Option
 from satchel.transfer.receipts.page import plan_page
 from satchel.transfer.receipts.plans import TransferPlan
 
@@ -31,52 +30,57 @@ class Acceptable(StrEnum):
     INCOMPLETE = "incomplete"
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
 InBank = Annotated[
     str | None,
-    typer.Option(
-        "--bank", help="Name of the bank, its id, or the start of that; else the only one."
+    Option(
+        "--bank",
+        help="Bank name, ID or unique ID prefix. Default: the default bank.",
+        values="bank",
     ),
 ]
 Owner = Annotated[
-    str | None, typer.Option("--key", help="Name of the owner's key; the default one otherwise.")
+    str | None,
+    Option("--key", help="Name of the owner's key; the default one otherwise.", values="key"),
 ]
 
 Also = Annotated[
     list[str] | None,
-    typer.Option("--also", help="Name of another owner's key that signs as well. Repeatable."),
+    Option(
+        "--also", help="Name of another owner's key that signs as well. Repeatable.", values="key"
+    ),
 ]
 Propose = Annotated[
     Path | None,
-    typer.Option("--propose", help="Where more owners have to sign, write here what they sign."),
+    Option("--propose", help="Where more owners have to sign, write here what they sign."),
 ]
 
 EncryptTo = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--encrypt-to",
         help="Encrypt it to age1..., a file with recipients, or an identity here. Repeatable.",
     ),
 ]
 EncryptPassphrase = Annotated[
     bool,
-    typer.Option("--encrypt-passphrase", help="Encrypt it under a passphrase, which is asked for."),
+    Option("--encrypt-passphrase", help="Encrypt it under a passphrase, which is asked for."),
 ]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Only say what would be done.")]
 Scrub = Annotated[
-    bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
+    bool, Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
 ]
 Accept = Annotated[
     list[Acceptable] | None,
-    typer.Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
+    Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
 ]
 SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Skip bad records, and name them; exit status 1.")
+    bool, Option("--skip-bad", help="Skip bad records, and name them; exit status 1.")
 ]
 TextMember = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--text-member",
         metavar="NAME",
         help="The member of a row that is its text, where it is not one of the usual ones.",
@@ -84,42 +88,42 @@ TextMember = Annotated[
 ]
 IncludeEmbeddings = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--include-embeddings/--no-include-embeddings",
         help="Whether vectors go along, the bank's own and those that memories came with, where"
         " both sides have a place for them.",
     ),
 ]
-SignWith = Annotated[str | None, typer.Option("--sign-with", help="Name of the signing key.")]
-Unsigned = Annotated[bool, typer.Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
-AgentName = Annotated[
-    str | None, typer.Option("--agent", help="Name of the agent whose memory it is.")
+SignWith = Annotated[
+    str | None, Option("--sign-with", help="Name of the signing key.", values="key")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+Unsigned = Annotated[bool, Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
+AgentName = Annotated[str | None, Option("--agent", help="Name of the agent whose memory it is.")]
+Force = Annotated[bool, Option("--force", help="Replace the file if it exists.")]
 FailOnLoss = Annotated[
-    bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
+    bool, Option("--fail-on-loss", help="Write nothing if something would be lost.")
 ]
 
 AcceptLoss = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--accept-loss", help="This field may be lost, or all: no reason for status 1. Repeatable."
     ),
 ]
 WithSidecar = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--sidecar",
         help="Write what the format cannot hold into a file beside it, FILE.satchel.jsonl.",
     ),
 ]
 IgnoreSidecar = Annotated[
     bool,
-    typer.Option("--ignore-sidecar", help="Read the file without its sidecar, though it has one."),
+    Option("--ignore-sidecar", help="Read the file without its sidecar, though it has one."),
 ]
 ReceiptFile = Annotated[
     Path | None,
-    typer.Option("--receipt", help="Write a copy of the receipt here; it is kept in any case."),
+    Option("--receipt", help="Write a copy of the receipt here; it is kept in any case."),
 ]
 
 
@@ -150,7 +154,7 @@ def owner_key(name: str | None) -> SigningKey:
 
 def export_of(name: str) -> str:
     """Return the command that copies a signing key to a file."""
-    return shlex.join(["satchel", "keys", "export", name, "--secret", "-o", f"{name}.key.json"])
+    return shlex.join(["satchel", "key", "export", name, "--secret", "-o", f"{name}.key.json"])
 
 
 def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey, ...]:
@@ -172,7 +176,7 @@ def tell_receipts(receipts: list[str], unaccepted: int) -> int:
     for identity in receipts[:_MOST_SHOWN]:
         message(f"receipt: satchel receipt show {short(identity)}")
     if len(receipts) > _MOST_SHOWN:
-        message(f"and {len(receipts) - _MOST_SHOWN:,} more: satchel receipts")
+        message(f"and {len(receipts) - _MOST_SHOWN:,} more: satchel receipt list")
     if unaccepted:
         what = count(unaccepted, "value")
         message(f"Not all of it arrived: {what}. To put up with a field: --accept-loss FIELD")

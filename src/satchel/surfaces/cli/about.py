@@ -1,41 +1,44 @@
 """``formats``, ``doctor`` and ``config``: what is here and how it is set up."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
-import typer
 from rich.text import Text
 
 from satchel.actions.diagnosing import diagnose
+from satchel.errors import UsageError
 from satchel.ports.registry import formats
 from satchel.surfaces.cli._console import (
     facts,
     line,
     message,
     print_json,
+    print_text,
     progress,
     state,
     table,
 )
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 _PROBLEM = 1
 _STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
-config = typer.Typer(no_args_is_help=True, help="Settings, and where each comes from.")
+config = Group(help="Settings, and where each comes from.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("formats")(formats_command)
+    app.command("completion")(completion_command)
     app.command("doctor")(doctor_command)
-    app.add_typer(config, name="config")
+    app.add(config, name="config")
 
 
 def formats_command(
-    name: Annotated[str | None, typer.Argument(help="One format, in full.")] = None,
+    name: Annotated[str | None, Argument(help="One format, in full.")] = None,
     long: Annotated[
-        bool, typer.Option("--long", help="All of them in full: versions, what each cannot hold.")
+        bool, Option("--long", help="All of them in full: versions, what each cannot hold.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -63,6 +66,32 @@ def formats_command(
             [[each, *_row(each)] for each in formats],
         )
         message("What each cannot hold, and its version: satchel formats --long")
+
+
+def completion_command(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument(help="bash, zsh or fish.")],
+    as_json: Json = False,
+) -> None:
+    """Print the script that makes a shell complete commands, options, banks and formats.
+
+    For bash, add the output to ~/.bashrc; for zsh, to ~/.zshrc; for fish, save it as
+    ~/.config/fish/completions/satchel.fish.
+
+    Example: `satchel completion bash >> ~/.bashrc`
+    """
+    import click
+    from click.shell_completion import get_completion_class
+
+    from satchel.surfaces.cli._parser import COMPLETION
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise UsageError(f"click has no completion for {shell}", field="shell")
+    script = kind(click.Group("satchel"), {}, "satchel", COMPLETION).source()
+    if as_json:
+        print_json({"shell": shell, "script": script})
+    else:
+        print_text(script + "\n")
 
 
 def _row(name: str) -> list[object]:
@@ -95,13 +124,11 @@ def _plain(value: object) -> str:
 def doctor_command(
     deep: Annotated[
         bool,
-        typer.Option(
-            "--deep", help="Look for everything that is wrong, and at each word of the index."
-        ),
+        Option("--deep", help="Look for everything that is wrong, and at each word of the index."),
     ] = False,
     fix: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--repair",
             help="Derive again what can be; what no longer holds is set aside, never deleted.",
         ),

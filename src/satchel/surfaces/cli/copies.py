@@ -2,38 +2,33 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.actions.moving.copies import Exchange, ExchangeOptions, pull, push
 from satchel.surfaces.cli._console import count, facts, line, message, print_json, progress, state
 from satchel.surfaces.cli._options import InBank, Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.transfer.copies import Relation
 from satchel.transfer.merging import OnConflict
 from satchel.transfer.unmerged import Merged
 
 _OPEN = 1
 
-Merge = Annotated[
-    bool, typer.Option("--merge", help="Take in what is new, where both copies went on.")
-]
+Merge = Annotated[bool, Option("--merge", help="Take in what is new, where both copies went on.")]
 Conflict = Annotated[
     OnConflict,
-    typer.Option("--on-conflict", help="Which stays, where both copies changed the same thing."),
+    Option("--on-conflict", help="Which stays, where both copies changed the same thing."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how the copies stand, and stop.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Say how the copies stand, and stop.")]
 _OnLater = OnConflict.LATER
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("pull")(pull_command)
     app.command("push")(push_command)
 
 
 def pull_command(
-    source: Annotated[
-        str, typer.Argument(metavar="STORE", help="The other store, as for --store.")
-    ],
+    source: Annotated[str, Argument(metavar="STORE", help="The other store, as for --store.")],
     bank: InBank = None,
     merge: Merge = False,
     on_conflict: Conflict = _OnLater,
@@ -57,9 +52,7 @@ def pull_command(
 
 
 def push_command(
-    target: Annotated[
-        str, typer.Argument(metavar="STORE", help="The other store, as for --store.")
-    ],
+    target: Annotated[str, Argument(metavar="STORE", help="The other store, as for --store.")],
     bank: InBank = None,
     merge: Merge = False,
     on_conflict: Conflict = _OnLater,
@@ -93,8 +86,8 @@ def _shown(found: Exchange, *, as_json: bool, where: tuple[str, str]) -> int:
             message(f"{count(found.emptied, 'record')} emptied: erased {source}")
         if found.standing == "stranger":
             message(
-                "the bank is a stranger's on this machine, to be read only; see: satchel banks"
-                " admit, satchel banks adopt"
+                "the bank is a stranger's on this machine, to be read only; see: satchel bank"
+                " admit, satchel bank adopt"
             )
         if found.is_open:
             message(

@@ -1,10 +1,8 @@
 """``export`` and ``diff``."""
 
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 from rich.text import Text
 
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
@@ -45,50 +43,52 @@ from satchel.surfaces.cli._options import (
     tell_secrets,
 )
 from satchel.surfaces.cli._stdout import NAME, output_file, path_or_address
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.transfer.comparing import Comparison, Only
 
 _DIFFERENT = 1
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("export")(export_command)
     app.command("diff")(diff_command)
 
 
 def export_command(
-    output: Annotated[
-        Path,
-        typer.Option(
+    file: Annotated[
+        str,
+        Option(
             "--output",
             "-o",
-            parser=path_or_address,
-            metavar="<path>",
+            metavar="PATH",
             help="File to write, or the address of a live product; - for stdout.",
         ),
-    ] = Path("-"),
+    ] = NAME,
     bank: InBank = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="Its format; from its name by default, or else pam."),
+        Option(
+            "--format", help="Its format; from its name by default, or else pam.", values="format"
+        ),
     ] = None,
     component: Annotated[
-        list[str] | None, typer.Option("--component", help="Only this component. Repeatable.")
+        list[str] | None, Option("--component", help="Only this component. Repeatable.")
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="Only what has this tag. Repeatable.")
+        list[str] | None, Option("--tag", help="Only what has this tag. Repeatable.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only what happened, or was made, from this date or time.")
+        str | None, Option(help="Only what happened, or was made, from this date or time.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Only what happened, or was made, before this.")
+        str | None, Option(help="Only what happened, or was made, before this.")
     ] = None,
     owner: Annotated[
-        str | None, typer.Option(help="Only what belongs to this user, or to this agent.")
+        str | None, Option(help="Only what belongs to this user, or to this agent.")
     ] = None,
     as_of: Annotated[
-        int | None, typer.Option("--as-of", help="As the bank was with so many records.")
+        int | None, Option("--as-of", help="As the bank was with so many records.")
     ] = None,
     sign_with: SignWith = None,
     encrypt_to: EncryptTo = None,
@@ -103,14 +103,14 @@ def export_command(
     scrub: Scrub = False,
     entities: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--include-entities/--no-include-entities",
             help="Whether an AMA archive has the entities of memories.",
         ),
     ] = True,
     embeddings: IncludeEmbeddings = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be written and lost, and stop.")
+        bool, Option("--dry-run", help="Say what would be written and lost, and stop.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -123,6 +123,7 @@ def export_command(
 
     Example: `satchel export --output memory.pam.jsonl --tag travel`
     """
+    output = path_or_address(file)
     wanted = selection(
         components=tuple(component or ()),
         tags=tuple(tag or ()),
@@ -197,10 +198,10 @@ def _show_export(done: Export) -> None:
 
 
 def diff_command(
-    a: Annotated[str, typer.Argument(metavar="A", help="A bank, or a file in any format.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.")],
+    a: Annotated[str, Argument(metavar="A", help="A bank, or a file in any format.")],
+    b: Annotated[str, Argument(metavar="B", help="The one to compare it with.")],
     limit: Annotated[
-        int, typer.Option(help="How many differences of each kind to name; all are counted.")
+        int, Option(help="How many differences of each kind to name; all are counted.")
     ] = 20,
     as_json: Json = False,
 ) -> int:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.agents.undoing import undo
 from satchel.actions.importing.imported import BankImported, Imported, ImportOptions
 from satchel.actions.importing.undoing import ImportLine, Undone, list_imports
@@ -43,6 +41,7 @@ from satchel.surfaces.cli._options import (
     tell_refused,
     tell_secrets,
 )
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.transfer.incoming.planned import OnConflict
 
 _PAIRS = 20
@@ -73,7 +72,7 @@ _WORDS = {
 }
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("import")(import_command)
     app.command("undo")(undo_command)
@@ -82,7 +81,7 @@ def add_to(app: typer.Typer) -> None:
 def import_command(
     file: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="[FILE]",
             help="What to read: a file, - for the standard input, or a live source: its folder,"
             " or its address.",
@@ -90,62 +89,63 @@ def import_command(
     ] = "-",
     bank: Annotated[
         str | None,
-        typer.Option("--bank", help="Everything goes into it; it is made if it is not there."),
+        Option(
+            "--bank", help="Everything goes into it; it is made if it is not there.", values="bank"
+        ),
     ] = None,
-    given: Annotated[str | None, typer.Option("--input", help="The file, as an option.")] = None,
+    given: Annotated[str | None, Option("--input", help="The file, as an option.")] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", help="Format of the file; recognised otherwise.")
+        str | None,
+        Option("--from", help="Format of the file; recognised otherwise.", values="format"),
     ] = None,
     include_deleted: Annotated[
         bool,
-        typer.Option("--include-deleted", help="Bring what was deleted at a live source, too."),
+        Option("--include-deleted", help="Bring what was deleted at a live source, too."),
     ] = False,
     embeddings: IncludeEmbeddings = False,
     on_conflict: Annotated[
         OnConflict | None,
-        typer.Option(
+        Option(
             help="What to do with another version of what the bank has; skip, if its settings do"
             " not say otherwise."
         ),
     ] = None,
     mirror: Annotated[
-        bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
+        bool, Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
     maps: Annotated[
         list[str] | None,
-        typer.Option("--map", help="An owner's bank, as user:ada=bank-ada. Repeatable."),
+        Option("--map", help="An owner's bank, as user:ada=bank-ada. Repeatable."),
     ] = None,
     scrub: Scrub = False,
     skip_bad: SkipBad = False,
     text_member: TextMember = None,
     near: Annotated[
         NearDuplicates | None,
-        typer.Option(
+        Option(
             "--near-duplicates",
             help="What to do with memories that say what another one says in other words.",
         ),
     ] = None,
     re_embed: Annotated[
-        bool, typer.Option("--re-embed", help="Make vectors afterwards, as satchel embed does.")
+        bool, Option("--re-embed", help="Make vectors afterwards, as satchel embed does.")
     ] = False,
     re_extract: Annotated[
         bool,
-        typer.Option(
-            "--re-extract-entities", help="Find entities anew, in place of those in the file."
-        ),
+        Option("--re-extract-entities", help="Find entities anew, in place of those in the file."),
     ] = False,
     dry_run: DryRun = False,
     accept_loss: AcceptLoss = None,
     sidecar: Annotated[
         Path | None,
-        typer.Option("--sidecar", help="The file's sidecar, where it is not beside it."),
+        Option("--sidecar", help="The file's sidecar, where it is not beside it."),
     ] = None,
     ignore_sidecar: IgnoreSidecar = False,
     receipt: ReceiptFile = None,
     accept: Accept = None,
     trusted: Annotated[
         list[str] | None,
-        typer.Option("--trusted", help="Believe this key as well: did:key, hex or a file."),
+        Option("--trusted", help="Believe this key as well: did:key, hex or a file."),
     ] = None,
     key: Owner = None,
     as_json: Json = False,
@@ -212,6 +212,12 @@ def _show(found: Imported) -> None:
     line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
     for one in found.banks:
         _show_bank(one)
+    created = sum(one.made for one in found.banks)
+    if created > 1:
+        message(
+            f"created {created:,} banks; the default bank is as before. To change it: satchel bank"
+            " use NAME"
+        )
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
     tell_refused(found.refused)
@@ -259,13 +265,11 @@ def _show_bank(one: BankImported) -> None:
 
 def undo_command(
     wanted: Annotated[
-        str | None, typer.Argument(metavar="[IMPORT]", help="Its id or the start; else the last.")
+        str | None, Argument(metavar="[IMPORT]", help="Its id or the start; else the last.")
     ] = None,
     bank: InBank = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the imports instead.")] = False,
-    reason: Annotated[
-        str | None, typer.Option("--reason", help="For whoever reads the log.")
-    ] = None,
+    listed: Annotated[bool, Option("--list", help="List the imports instead.")] = False,
+    reason: Annotated[str | None, Option("--reason", help="For whoever reads the log.")] = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:

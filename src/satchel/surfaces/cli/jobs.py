@@ -1,50 +1,32 @@
-"""``satchel jobs``: imports that are under way, or were cut short."""
+"""``satchel job``: imports that are under way, or were cut short."""
 
 from typing import Annotated
-
-import typer
 
 from satchel.actions.importing import jobs as actions
 from satchel.jobs.job import Job
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, state, table
 from satchel.surfaces.cli._options import Json, Owner, owner_key
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.importing import show_import
 
-Wanted = Annotated[str, typer.Argument(metavar="JOB", help="Its id, or the start of it.")]
+Wanted = Annotated[str, Argument(metavar="JOB", help="Its id, or the start of it.")]
 
-jobs = typer.Typer(
-    invoke_without_command=True,
-    help="Imports that are under way or were cut short; without a verb, they are listed.",
-)
+jobs = Group("Imports that are running or were interrupted.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(jobs, name="jobs")
-
-
-@jobs.callback()
-def jobs_command(context: typer.Context, as_json: Json = False) -> None:
-    """List the imports that are under way or were cut short.
-
-    Nobody sees anything of them until they are complete: resume them, or cancel them.
-
-    Example: `satchel jobs`
-    """
-    if context.invoked_subcommand is None:
-        _list(as_json)
+    app.add(jobs, name="job")
 
 
 @jobs.command("list")
 def list_command(as_json: Json = False) -> None:
-    """List the imports that are under way or were cut short.
+    """List the imports that are running or were interrupted.
 
-    Example: `satchel jobs list`
+    Nobody sees anything of them until they are complete: resume them, or cancel them.
+
+    Example: `satchel job list`
     """
-    _list(as_json)
-
-
-def _list(as_json: bool) -> None:
     found = actions.list_jobs(state.settings)
     if as_json:
         print_json(found)
@@ -65,7 +47,7 @@ def _shown(job: Job) -> list[object]:
 def resume_command(wanted: Wanted, key: Owner = None, as_json: Json = False) -> int:
     """Go on with an import that was cut short, with the options that it was begun with.
 
-    Example: `satchel jobs resume 3f9a2c`
+    Example: `satchel job resume 3f9a2c`
     """
     with (
         progress("reading", True) as reading,
@@ -84,14 +66,12 @@ def resume_command(wanted: Wanted, key: Owner = None, as_json: Json = False) -> 
 @jobs.command("cancel")
 def cancel_command(
     wanted: Wanted,
-    reason: Annotated[
-        str | None, typer.Option("--reason", help="For whoever reads the log.")
-    ] = None,
+    reason: Annotated[str | None, Option("--reason", help="For whoever reads the log.")] = None,
     as_json: Json = False,
 ) -> None:
     """Take back what an import logged that was cut short; nobody had seen any of it.
 
-    Example: `satchel jobs cancel 3f9a2c`
+    Example: `satchel job cancel 3f9a2c`
     """
     done = actions.cancel_job(state.settings, wanted, reason=reason)
     if as_json:

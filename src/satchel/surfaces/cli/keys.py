@@ -1,50 +1,48 @@
-"""``satchel keys``: signing keys, and whose word counts."""
+"""``satchel key``: signing keys, and whose word counts."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
-import typer
-
 from satchel.actions import signing
 from satchel.actions.encrypting import identities
 from satchel.actions.keys import ending, rotating
 from satchel.actions.keys.told import BankTold
+from satchel.errors import UsageError
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.signing.trust import Profile, Role
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
 from satchel.surfaces.cli._options import Also, Json, Owner, Propose, export_of, owner_key
 from satchel.surfaces.cli._stdout import file_or_none
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.operating._proposing import propose_all
 
-Name = Annotated[str, typer.Argument(help="Name of the key.")]
+Name = Annotated[str, Argument(help="Name of the key.", values="key")]
 
-keys = typer.Typer(no_args_is_help=True, help="Signing keys, and whose word counts.")
+keys = Group(help="Manage signing keys and trust.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(keys, name="keys")
+    app.add(keys, name="key")
 
 
 @keys.command("create")
 def create_command(
     name: Name = "default",
-    role: Annotated[
-        str, typer.Option(help="owner signs artifacts; writer signs log heads.")
-    ] = "owner",
+    role: Annotated[str, Option(help="owner signs artifacts; writer signs log heads.")] = "owner",
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Protect it; asked for, or SATCHEL_PASSPHRASE.")
+        bool, Option("--passphrase", help="Protect it; asked for, or SATCHEL_PASSPHRASE.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Make a signing key and trust it.
 
-    Example: `satchel keys create laptop --passphrase`
+    Example: `satchel key create laptop --passphrase`
     """
     if role not in ("owner", "writer"):
-        raise typer.BadParameter("owner or writer", param_hint="--role")
+        raise UsageError("owner or writer", field="--role")
     key = signing.create_key(
         state.settings,
         name,
@@ -63,14 +61,14 @@ def create_command(
 def list_command(as_json: Json = False) -> None:
     """List the keys that are here, and those that are believed.
 
-    Example: `satchel keys list`
+    Example: `satchel key list`
     """
     found = signing.list_keys(state.settings)
     if as_json:
         print_json(found)
         return
     if not found:
-        message("No keys yet. The first artifact makes one, or: satchel keys create")
+        message("No keys yet. The first artifact makes one, or: satchel key create")
         return
     table(
         ["name", "state", "", "key"],
@@ -99,22 +97,22 @@ def list_command(as_json: Json = False) -> None:
 def export_command(
     name: Name = "default",
     secret: Annotated[
-        bool, typer.Option("--secret", help="With the secret, into --output only.")
+        bool, Option("--secret", help="With the secret, into --output only.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write, mode 0600.")
+        Path | None, Option("--output", "-o", help="File to write, mode 0600.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace the file.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print what others need to trust a key, or copy the key itself to a file.
 
-    Example: `satchel keys export laptop > laptop.public.json`
+    Example: `satchel key export laptop > laptop.public.json`
     """
     output = file_or_none(output)
     if secret:
         if output is None:
-            raise typer.BadParameter("a secret goes to a file: --output", param_hint="--secret")
+            raise UsageError("a secret goes to a file: --output", field="--secret")
         path = signing.export_secret(state.settings, name, output, overwrite=force)
         message(f"Wrote the key to {path} (mode 0600). Whoever has it can sign as you.")
         if as_json:
@@ -135,7 +133,7 @@ def rotate_command(
 
     What the old one signed stays good. A writer's key is replaced by an owner: --key.
 
-    Example: `satchel keys rotate laptop`
+    Example: `satchel key rotate laptop`
     """
     passphrase, signers = _unlocked(name), _other_owners(owner, name, also)
     done = rotating.rotate_key(state.settings, name, passphrase=passphrase, owners=signers)
@@ -146,7 +144,7 @@ def rotate_command(
     line(done.key)
     if done.role == "owner":
         message("The statement of succession, signed by both keys, is beside the key files.")
-    return _tell_banks(done.banks, f"Once that is put right: satchel keys hand-over {name}")
+    return _tell_banks(done.banks, f"Once that is put right: satchel key hand-over {name}")
 
 
 @keys.command("hand-over")
@@ -161,7 +159,7 @@ def hand_over_command(
 
     For another store than that of the rotation, or where it was cut short.
 
-    Example: `satchel --store /mnt/other.db keys hand-over laptop`
+    Example: `satchel --store /mnt/other.db key hand-over laptop`
     """
     passphrase, signers = _unlocked(name), _other_owners(owner, name, also)
     done = rotating.hand_over(state.settings, name, passphrase=passphrase, owners=signers)
@@ -171,7 +169,7 @@ def hand_over_command(
         return int(not done.is_whole)
     if not done.banks:
         message("No bank here was ever its.")
-    return _tell_banks(done.banks, f"Once that is put right: satchel keys hand-over {name}")
+    return _tell_banks(done.banks, f"Once that is put right: satchel key hand-over {name}")
 
 
 def _unlocked(name: str) -> str | None:
@@ -217,17 +215,15 @@ def _tell_banks(banks: Sequence[BankTold], again: str) -> int:
 def trust_command(
     key: Annotated[
         str,
-        typer.Argument(
-            help="did:key, 64 hex digits, a file with a key, or a statement of succession."
-        ),
+        Argument(help="did:key, 64 hex digits, a file with a key, or a statement of succession."),
     ],
-    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
+    name: Annotated[str | None, Option(help="What to call it.")] = None,
     profile: Annotated[
-        str, typer.Option(help="What it may vouch for: satchel or pam-sdk-1.0.")
+        str, Option(help="What it may vouch for: satchel or pam-sdk-1.0.")
     ] = "satchel",
-    bank: Annotated[list[str] | None, typer.Option(help="Only for this bank. Repeatable.")] = None,
+    bank: Annotated[list[str] | None, Option(help="Only for this bank. Repeatable.")] = None,
     replaces: Annotated[
-        str | None, typer.Option(help="The key that this one succeeds; it is retired.")
+        str | None, Option(help="The key that this one succeeds; it is retired.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -235,10 +231,10 @@ def trust_command(
 
     Check it with its owner first, on another channel: the key is what you trust.
 
-    Example: `satchel keys trust did:key:z6Mk... --name ada`
+    Example: `satchel key trust did:key:z6Mk... --name ada`
     """
     if profile not in ("satchel", "pam-sdk-1.0"):
-        raise typer.BadParameter("satchel or pam-sdk-1.0", param_hint="--profile")
+        raise UsageError("satchel or pam-sdk-1.0", field="--profile")
     entry = signing.trust_key(
         state.settings,
         key,
@@ -255,8 +251,8 @@ def trust_command(
 
 @keys.command("retire")
 def retire_command(
-    key: Annotated[str, typer.Argument(help="did:key, or the name of a key.")],
-    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    key: Annotated[str, Argument(help="did:key, or the name of a key.")],
+    reason: Annotated[str | None, Option(help="Why.")] = None,
     owner: Owner = None,
     also: Also = None,
     propose: Propose = None,
@@ -266,7 +262,7 @@ def retire_command(
 
     In the banks that it is a key of, another owner says so: --key.
 
-    Example: `satchel keys retire did:key:z6Mk... --reason "the machine was given away"`
+    Example: `satchel key retire did:key:z6Mk... --reason "the machine was given away"`
     """
     signers = _other_owners(owner, key, also)
     done = ending.retire_key(state.settings, key, reason=reason, owners=signers)
@@ -280,10 +276,10 @@ def retire_command(
 
 @keys.command("revoke")
 def revoke_command(
-    key: Annotated[str, typer.Argument(help="did:key, or the name of a key.")],
-    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    key: Annotated[str, Argument(help="did:key, or the name of a key.")],
+    reason: Annotated[str | None, Option(help="Why.")] = None,
     sign_with: Annotated[
-        str | None, typer.Option(help="Sign a statement for others with this key.")
+        str | None, Option(help="Sign a statement for others with this key.")
     ] = None,
     owner: Owner = None,
     also: Also = None,
@@ -296,7 +292,7 @@ def revoke_command(
     does any token that it issued. In a bank, what its log has of the key stays, and nothing comes
     after it; another owner says so: --key.
 
-    Example: `satchel keys revoke laptop --reason "stolen"`
+    Example: `satchel key revoke laptop --reason "stolen"`
     """
     signer = None
     if sign_with:
@@ -315,9 +311,9 @@ def revoke_command(
 
 @keys.command("identity")
 def identity_command(
-    name: Annotated[str | None, typer.Argument(help="Makes one of this name.")] = None,
+    name: Annotated[str | None, Argument(help="Makes one of this name.")] = None,
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Protect it; it is then used where it is named.")
+        bool, Option("--passphrase", help="Protect it; it is then used where it is named.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -325,7 +321,7 @@ def identity_command(
 
     What is printed is the recipient, which others need: `satchel export --encrypt-to age1...`
 
-    Example: `satchel keys identity laptop`
+    Example: `satchel key identity laptop`
     """
     if name is None:
         found = identities.list_identities(state.settings)

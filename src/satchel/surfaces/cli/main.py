@@ -51,16 +51,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> Any:
-    """Run the command; one that must start fast, without the framework, where it is plain."""
-    if "recall" in arguments:
-        from satchel.surfaces.cli._quick import plainly
+    from satchel.surfaces.cli._parser import run_command
 
-        asked = plainly(arguments)
-        if asked is not None:
-            return asked()
-    from satchel.surfaces.cli._app import run_app
-
-    return run_app(arguments)
+    return run_command(arguments)
 
 
 def _interrupted() -> int:

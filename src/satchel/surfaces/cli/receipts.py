@@ -1,8 +1,6 @@
-"""``satchel receipts`` and ``satchel receipt``: what became of each transfer."""
+"""``satchel receipt list`` and ``satchel receipt``: what became of each transfer."""
 
 from typing import Annotated
-
-import typer
 
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt
@@ -17,10 +15,11 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.transfer.receipts.page import other_page, page_of
 
 Wanted = Annotated[
-    str, typer.Argument(metavar="ID|FILE", help="A receipt's id, the start of it, or a file.")
+    str, Argument(metavar="ID|FILE", help="A receipt's id, the start of it, or a file.")
 ]
 _SAID = {
     "good": "Signed by a key that is trusted here",
@@ -30,25 +29,26 @@ _SAID = {
     "tampered": "TAMPERED WITH",
 }
 
-receipt = typer.Typer(no_args_is_help=True, help="One receipt: shown, or verified.")
+receipt = Group(help="List, show and verify receipts.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.command("receipts")(receipts_command)
-    app.add_typer(receipt, name="receipt")
+    app.add(receipt, name="receipt")
 
 
-def receipts_command(
+@receipt.command("list")
+def list_command(
     bank: Annotated[
-        str | None, typer.Option("--bank", help="Only those of this bank, from its log as well.")
+        str | None,
+        Option("--bank", help="Only those of this bank, from its log as well.", values="bank"),
     ] = None,
-    limit: Annotated[int, typer.Option(help="How many at most.")] = 100,
+    limit: Annotated[int, Option(help="How many at most.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the receipts of imports, exports and conversions, the newest first.
+    """List the receipts of imports, exports and conversions, newest first.
 
-    Example: `satchel receipts --bank assistant`
+    Example: `satchel receipt list --bank assistant`
     """
     found = finding.list_receipts(state.settings, bank, limit=limit)
     if as_json:

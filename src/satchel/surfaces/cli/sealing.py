@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 from rich.text import Text
 
 from satchel.actions.converting import PROFILES, Conversion, ConvertOptions, convert
@@ -57,16 +56,17 @@ from satchel.surfaces.cli._options import (
 )
 from satchel.surfaces.cli._stdin import stdin_as_file
 from satchel.surfaces.cli._stdout import NAME, output_file
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 Trusted = Annotated[
     list[str] | None,
-    typer.Option("--key", help="Believe this key as well: did:key, hex or a file. Repeatable."),
+    Option("--key", help="Believe this key as well: did:key, hex or a file. Repeatable."),
 ]
 _STYLE = {Outcome.GOOD: "bold green", Outcome.OLDER: "bold yellow"}
 _MARK = {"passed": Text("ok", "green"), "failed": Text("no", "red"), "not run": Text("-", "dim")}
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("convert")(convert_command)
     app.command("inspect")(inspect_command)
@@ -74,16 +74,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def convert_command(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="File to read; - for stdin.")],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; - for stdout.")],
+    source: Annotated[Path, Argument(metavar="IN", help="File to read; - for stdin.")],
+    output: Annotated[Path, Argument(metavar="OUT", help="File to write; - for stdout.")],
     from_: Annotated[
-        str | None, typer.Option("--from", help="Format of IN; recognised by default.")
+        str | None, Option("--from", help="Format of IN; recognised by default.", values="format")
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", help="Format of OUT; from its name by default.")
+        str | None, Option("--to", help="Format of OUT; from its name by default.", values="format")
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help=f"Write for another reader: {', '.join(PROFILES)}.")
+        str | None, Option(help=f"Write for another reader: {', '.join(PROFILES)}.")
     ] = None,
     sign_with: SignWith = None,
     unsigned: Unsigned = False,
@@ -201,9 +201,9 @@ def _show_conversion(done: Conversion) -> None:
 
 
 def inspect_command(
-    file: Annotated[Path, typer.Argument(help="File to look into.")],
+    file: Annotated[Path, Argument(help="File to look into.")],
     from_: Annotated[
-        str | None, typer.Option("--from", help="Its format; recognised by default.")
+        str | None, Option("--from", help="Its format; recognised by default.", values="format")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -260,20 +260,18 @@ def _tally(tally: dict[str, int]) -> str:
 
 
 def verify_command(
-    file: Annotated[Path, typer.Argument(help="Sealed file.")],
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Look at every record, whoever signed.")
-    ] = False,
+    file: Annotated[Path, Argument(help="Sealed file.")],
+    deep: Annotated[bool, Option("--deep", help="Look at every record, whoever signed.")] = False,
     entry: Annotated[
         str | None,
-        typer.Option("--entry", help="Follow this entry's chain back to its roots (id or start)."),
+        Option("--entry", help="Follow this entry's chain back to its roots (id or start)."),
     ] = None,
     trusted: Trusted = None,
     threshold: Annotated[
-        int | None, typer.Option(min=1, help="How many trusted keys must have signed.")
+        int | None, Option(minimum=1, help="How many trusted keys must have signed.")
     ] = None,
     require_fresh: Annotated[
-        bool, typer.Option("--require-fresh", help="Refuse an older copy than the newest seen.")
+        bool, Option("--require-fresh", help="Refuse an older copy than the newest seen.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -340,6 +338,6 @@ def _show_verification(found: Verification) -> None:
             [[link.id, link.state, len(link.parents)] for link in found.chain],
         )
     if found.outcome is Outcome.STRANGER:
-        message("If you know this key is theirs: satchel keys trust DID --name NAME")
+        message("If you know this key is theirs: satchel key trust DID --name NAME")
     elif Outcome.STRANGER in found.outcomes:
-        message("If you have its signer's key: satchel keys trust KEY --profile pam-sdk-1.0")
+        message("If you have its signer's key: satchel key trust KEY --profile pam-sdk-1.0")

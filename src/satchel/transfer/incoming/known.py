@@ -135,6 +135,11 @@ class Known:
                 self.missing[name] = packed
             self._all.append(Keys(packed))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no import gave it anything that holds."""
+        return not any(map(len, self._all))
+
     def __contains__(self, key: object) -> bool:
         return any(key in keys for keys in self._all)
 

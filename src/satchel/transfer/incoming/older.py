@@ -76,6 +76,11 @@ class Older:
         self._plan = plan
         self._waiting = dict[bytes, list[Version]]()
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is one."""
+        return bool(self._waiting)
+
     def wait(self, slot: bytes, version: Version) -> None:
         """Let one wait, after those that were before it."""
         self._waiting.setdefault(slot, []).append(version)

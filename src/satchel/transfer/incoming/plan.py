@@ -111,6 +111,12 @@ class Plan:
         self._undone = {one.place for one in imports if one.undone}
         self._pending = frozenset(pending_in(view, rules)) if view is not None else frozenset[str]()
         self._empty = view is None or is_vacant(view)
+        self._is_plain = (
+            self._empty
+            and self.known.is_empty
+            and not (rules.keeps_ids or rules.linked or rules.replaces or rules.twins)
+            and self._mode is not OnConflict.OVERWRITE
+        )
 
     def take(self, rows: Sequence[Row], endings: Endings = NONE) -> None:
         """Decide what becomes of some records.
@@ -123,6 +129,8 @@ class Plan:
         Raises:
             ConflictError: If the bank has another version of one, and that was not to be.
         """
+        if not endings and self._is_plain and self._take_new(rows):
+            return
         here = self._here([row.id for row in rows])
         for row in rows:
             self.done.read += 1
@@ -146,6 +154,22 @@ class Plan:
                 self._take_beside(row)
             else:
                 self._forms.leave(row)
+
+    def _take_new(self, rows: Sequence[Row]) -> bool:
+        """Add memories all at once, where none is like anything before; tell whether it did.
+
+        Nothing else can become of them in a bank that has nothing. The rest is decided one by one.
+        """
+        slots = [row.slot for row in rows if row.slot is not None and row.type in _ENTRIES]
+        if len(slots) < len(rows) or self._older.waits:
+            return False
+        if not self._slots.add_new([*map(bytes.fromhex, slots)]):
+            return False
+        self.seen.update([*map(key_of_row, rows)])
+        self.done.read += len(rows)
+        self.done.added += len(rows)
+        self.stage.add_many(rows)
+        return True
 
     def finish(self) -> None:
         """Decide what becomes of the memories that did not arrive."""

@@ -1,5 +1,7 @@
 """What the file of an import spoke of, kept on disk where it is much."""
 
+from collections.abc import Sequence
+
 from satchel.disk.databases.keyed import Keyed
 
 _NOTHING = b""
@@ -14,6 +16,10 @@ class Slots:
     def add(self, slot: bytes, last: str | None) -> bool:
         """Remember that a slot was spoken of, and tell whether that is the first time."""
         return self._held.add(slot, _packed(last))
+
+    def add_new(self, slots: Sequence[bytes]) -> bool:
+        """Remember many slots, where none was spoken of before; tell whether it did."""
+        return self._held.add_new(slots)
 
     def put(self, slot: bytes, last: str | None) -> None:
         """Remember the last record of a slot, in the place of any before it."""

@@ -77,6 +77,28 @@ class Stage:
         if len(self._group) >= (GIVEN if self._took else GROUP):
             self._give()
 
+    def add_many(self, rows: Sequence[Row]) -> None:
+        """Hold many records.
+
+        Raises:
+            NotAtOnceError: As ``add``.
+        """
+        if self.sink is None:
+            for row in rows:
+                self.add(row)
+            return
+        start = 0
+        while start < len(rows):
+            room = (GIVEN if self._took else GROUP) - len(self._group)
+            some = rows[start : start + room]
+            self.records += len(some)
+            self.size += sum(len(row.body or b"") for row in some)
+            self.last = some[-1].id
+            self._group += some
+            if len(some) == room:
+                self._give()
+            start += len(some)
+
     def give_rest(self) -> None:
         """Give the sink what is held, where it has what came before."""
         if self._took and self._group:

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import click
 import msgspec
-import typer
 
 from satchel.actions.agents.agents import list_agents, show_agent
 from satchel.actions.agents.exporting import (
@@ -55,9 +55,9 @@ from satchel.surfaces.cli._options import (
     tell_secrets,
 )
 from satchel.surfaces.cli._stdout import NAME, output_file
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
-agent = typer.Typer(
-    no_args_is_help=True,
+agent = Group(
     help="Whole agents: memory, conversations, files and settings, in one file.",
 )
 _SHOWN = 10
@@ -65,12 +65,12 @@ _SHOWN = 10
 _MOST_ACTIVE = 20
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(agent, name="agent")
+    app.add(agent, name="agent")
 
 
-Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
+Agent = Annotated[str, Argument(metavar="AGENT", help="The agent's id.")]
 
 
 @agent.command("list")
@@ -125,7 +125,7 @@ def export_command(
     wanted: Agent,
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help="File to write, - for stdout; AGENT-DATE.agent.json otherwise.",
@@ -133,20 +133,20 @@ def export_command(
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="aletheia (an agent file), pam, pam_jsonl or pam_cbor."),
+        Option("--format", help="aletheia (an agent file), pam, pam_jsonl or pam_cbor."),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="All conversations, with all of their messages.")
+        bool, Option("--full", help="All conversations, with all of their messages.")
     ] = False,
     include_binary: Annotated[
-        bool, typer.Option("--include-binary", help="The contents of binary files as well.")
+        bool, Option("--include-binary", help="The contents of binary files as well.")
     ] = False,
     include_secrets: Annotated[
         bool,
-        typer.Option("--include-secrets", help="Files that look like secrets as well. Take care."),
+        Option("--include-secrets", help="Files that look like secrets as well. Take care."),
     ] = False,
     max_file: Annotated[
-        int, typer.Option("--max-file-size", min=1, max=8, help="MiB of the largest file.")
+        int, Option("--max-file-size", minimum=1, maximum=8, help="MiB of the largest file.")
     ] = 4,
     embeddings: IncludeEmbeddings = False,
     sign_with: SignWith = None,
@@ -240,32 +240,32 @@ def _show_exported(done: AgentExported) -> None:
 @agent.command("import")
 def import_command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="An agent file, or a sealed artifact of one.")
+        Path, Argument(metavar="FILE", help="An agent file, or a sealed artifact of one.")
     ],
     name: Annotated[
-        str | None, typer.Option("--name", help="Its id here; as the file says otherwise.")
+        str | None, Option("--name", help="Its id here; as the file says otherwise.")
     ] = None,
     on_conflict: Annotated[
         OnAgent,
-        typer.Option("--on-conflict", help="What to do where there is an agent of that id."),
+        Option("--on-conflict", help="What to do where there is an agent of that id."),
     ] = OnAgent.PROMPT,
     workspace: Annotated[
         Path | None,
-        typer.Option("--workspace", help="Folder for its files; below the home otherwise."),
+        Option("--workspace", help="Folder for its files; below the home otherwise."),
     ] = None,
     near: Annotated[
         NearDuplicates | None,
-        typer.Option(
+        Option(
             "--near-duplicates",
             help="What to do with memories that say what another one says; a merge skips them.",
         ),
     ] = None,
     embed: Annotated[
-        bool, typer.Option("--embed/--no-embed", help="Make the vectors of its memories.")
+        bool, Option("--embed/--no-embed", help="Make the vectors of its memories.")
     ] = True,
     active_files: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--active-files",
             help="Also write files that a tool runs or obeys: .git/hooks, .claude, .envrc, ...",
         ),
@@ -277,7 +277,7 @@ def import_command(
     accept: Accept = None,
     trusted: Annotated[
         list[str] | None,
-        typer.Option("--trusted", help="Believe this key as well: did:key, hex or a file."),
+        Option("--trusted", help="Believe this key as well: did:key, hex or a file."),
     ] = None,
     key: Owner = None,
     as_json: Json = False,
@@ -326,7 +326,7 @@ _CONFLICTS = {
 
 def _ask(wanted: str) -> OnAgent:
     choices = [one.value for one in OnAgent if one is not OnAgent.PROMPT]
-    answer = typer.prompt(
+    answer = click.prompt(
         f"There is an agent {wanted} already: {', '.join(choices)}?", default="fail", err=True
     )
     return OnAgent(answer) if answer in choices else OnAgent.FAIL

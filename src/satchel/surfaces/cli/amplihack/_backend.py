@@ -2,15 +2,14 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.actions.amplihack.resolving import chosen_settings
 from satchel.actions.config import Settings
 from satchel.surfaces.cli._console import state
+from satchel.surfaces.cli._tree import Option
 
 Backend = Annotated[
     str | None,
-    typer.Option("--backend", help="Kind of store: sqlite, graph-db, kuzu or postgres."),
+    Option("--backend", help="Kind of store: sqlite, graph-db, kuzu or postgres."),
 ]
 
 

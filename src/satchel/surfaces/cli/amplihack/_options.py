@@ -4,9 +4,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.surfaces.cli._console import line
+from satchel.surfaces.cli._tree import Option
 
 
 class Shape(StrEnum):
@@ -16,13 +15,13 @@ class Shape(StrEnum):
     RAW = "raw-db"
 
 
-Agent = Annotated[str, typer.Option("--agent", help="The agent; its bank has the same name.")]
+Agent = Annotated[str, Option("--agent", help="The agent; its bank has the same name.")]
 AsShape = Annotated[
-    Shape, typer.Option("--format", "-f", help="json, or raw-db: amplihack's SQLite database.")
+    Shape, Option("--format", "-f", help="json, or raw-db: amplihack's SQLite database.")
 ]
 StoragePath = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--storage-path",
         help="Folder in amplihack's layout, a file for each agent; the store otherwise.",
     ),

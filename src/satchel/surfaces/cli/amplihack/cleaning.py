@@ -1,27 +1,26 @@
-"""``satchel memory clean``."""
+"""``satchel amplihack clean``."""
 
 import sys
 from typing import Annotated
-
-import typer
 
 from satchel.actions.amplihack.cleaning import PATTERN, Cleaned, clean, matching
 from satchel.actions.amplihack.resolving import open_agents
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Option
 from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 
 
 def clean_command(
     pattern: Annotated[
-        str, typer.Option("--pattern", help="Names of sessions; * is any text, ? any sign.")
+        str, Option("--pattern", help="Names of sessions; * is any text, ? any sign.")
     ] = PATTERN,
     no_dry_run: Annotated[
-        bool, typer.Option("--no-dry-run", help="Do it; otherwise sessions are only listed.")
+        bool, Option("--no-dry-run", help="Do it; otherwise sessions are only listed.")
     ] = False,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Do not ask again, as where no person is.")
+        bool, Option("--confirm", help="Do not ask again, as where no person is.")
     ] = False,
     backend: Backend = None,
     as_json: Json = False,
@@ -30,7 +29,7 @@ def clean_command(
 
     What was forgotten is no longer recalled; satchel prune erases its bytes.
 
-    Example: `satchel memory clean --pattern "test_*" --no-dry-run --confirm`
+    Example: `satchel amplihack clean --pattern "test_*" --no-dry-run --confirm`
     """
     settings = settings_of(backend)
     with open_agents(settings, read_only=not no_dry_run, makes=False) as agents:

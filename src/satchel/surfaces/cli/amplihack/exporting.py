@@ -1,10 +1,9 @@
-"""``satchel memory export``."""
+"""``satchel amplihack export``."""
 
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from satchel.actions.amplihack.transfer.results import ExportResult
 from satchel.actions.amplihack.transfer.transferring import TransferOptions, export_agent
@@ -22,6 +21,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
 )
 from satchel.surfaces.cli._stdout import NAME, output_file
+from satchel.surfaces.cli._tree import Option
 from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 from satchel.surfaces.cli.amplihack._options import (
     Agent,
@@ -34,7 +34,7 @@ from satchel.surfaces.cli.amplihack._options import (
 
 def export_command(
     agent: Agent,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; - for stdout.")],
+    output: Annotated[Path, Option("--output", "-o", help="File to write; - for stdout.")],
     format_: AsShape = Shape.JSON,
     backend: Backend = None,
     storage_path: StoragePath = None,
@@ -51,7 +51,7 @@ def export_command(
     it cannot hold is counted and named, and makes the exit status 1, unless `--accept-loss` names
     it. An agent that is not there is an error: nothing is written, and nothing made.
 
-    Example: `satchel memory export --agent ops-agent --output ops-agent.json`
+    Example: `satchel amplihack export --agent ops-agent --output ops-agent.json`
     """
     options = ExportOptions(
         overwrite=force,

@@ -3,8 +3,6 @@
 import sys
 from typing import Annotated
 
-import typer
-
 from satchel.actions.amplihack.context import BUDGET
 from satchel.actions.amplihack.hosting import (
     LONGEST_REQUEST,
@@ -17,25 +15,26 @@ from satchel.actions.amplihack.hosting import (
 from satchel.actions.amplihack.roles import GENERAL
 from satchel.surfaces.cli._console import count, message, print_json
 from satchel.surfaces.cli._options import Json, owner_key, tell_secrets
+from satchel.surfaces.cli._tree import Group, Option
 from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 
-hook = typer.Typer(no_args_is_help=True, help="What agent hosts run; JSON on stdin.")
+hook = Group(help="What agent hosts run; JSON on stdin.")
 
 Agent = Annotated[
-    str, typer.Option("--agent", help="Whose memory it is: a bank of that name, made when needed.")
+    str, Option("--agent", help="Whose memory it is: a bank of that name, made when needed.")
 ]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(hook, name="hook")
+    app.add(hook, name="hook")
 
 
 @hook.command("session-start")
 def start_command(
     agent: Agent = GENERAL,
     budget: Annotated[
-        int, typer.Option("--budget", min=1, help="Tokens that the memories may take.")
+        int, Option("--budget", minimum=1, help="Tokens that the memories may take.")
     ] = BUDGET,
     backend: Backend = None,
     as_json: Json = False,

@@ -1,9 +1,7 @@
-"""``satchel memory import``."""
+"""``satchel amplihack import``."""
 
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from satchel.actions.amplihack.transfer.results import ImportResult
 from satchel.actions.amplihack.transfer.transferring import TransferOptions, import_agent
@@ -21,6 +19,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_refused,
 )
+from satchel.surfaces.cli._tree import Option
 from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 from satchel.surfaces.cli.amplihack._options import (
     Agent,
@@ -34,22 +33,20 @@ from satchel.transfer.incoming.planned import OnConflict
 
 def import_command(
     agent: Agent,
-    source: Annotated[Path, typer.Option("--input", "-i", help="File to read.")],
+    source: Annotated[Path, Option("--input", "-i", help="File to read.")],
     format_: AsShape = Shape.JSON,
     merge: Annotated[
-        bool, typer.Option("--merge", help="Add what is new; otherwise what there is is replaced.")
+        bool, Option("--merge", help="Add what is new; otherwise what there is is replaced.")
     ] = False,
     storage_path: StoragePath = None,
     backend: Backend = None,
     on_conflict: Annotated[
         OnConflict | None,
-        typer.Option(help="With --merge: what to do with another version of what is there."),
+        Option(help="With --merge: what to do with another version of what is there."),
     ] = None,
     any_version: Annotated[
         bool,
-        typer.Option(
-            "--unknown-version", help="Read a version that is not known as if it were 1.1."
-        ),
+        Option("--unknown-version", help="Read a version that is not known as if it were 1.1."),
     ] = False,
     skip_bad: SkipBad = False,
     scrub: Scrub = False,
@@ -66,7 +63,7 @@ def import_command(
     another version of a node or an edge is a conflict, and is told. Edges that lead nowhere are
     left out and named.
 
-    Example: `satchel memory import --agent ops-agent --input ops-agent.json --merge`
+    Example: `satchel amplihack import --agent ops-agent --input ops-agent.json --merge`
     """
     options = ImportOptions(
         on_conflict=on_conflict,

@@ -1,15 +1,14 @@
-"""``satchel memory tree``."""
+"""``satchel amplihack tree``."""
 
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from satchel.actions.amplihack.resolving import open_agents
 from satchel.actions.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, SessionRows
 from satchel.surfaces.cli._console import line, message, print_json
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Option
 from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 
 ICONS = {
@@ -38,14 +37,16 @@ class MemoryType(StrEnum):
 
 
 def tree_command(
-    session: Annotated[str | None, typer.Option("--session", help="Only this session.")] = None,
+    session: Annotated[str | None, Option("--session", help="Only this session.")] = None,
     memory_type: Annotated[
-        MemoryType | None, typer.Option("--type", help="Only memories of this type.")
+        MemoryType | None, Option("--type", help="Only memories of this type.")
     ] = None,
     depth: Annotated[
         int | None,
-        typer.Option(
-            "--depth", min=1, help="1: sessions; 2: their memories; from 3 on the agents as well."
+        Option(
+            "--depth",
+            minimum=1,
+            help="1: sessions; 2: their memories; from 3 on the agents as well.",
         ),
     ] = None,
     backend: Backend = None,
@@ -53,7 +54,7 @@ def tree_command(
 ) -> None:
     """Show the sessions of all agents with their memories, and how many each agent has.
 
-    Example: `satchel memory tree --type learning`
+    Example: `satchel amplihack tree --type learning`
     """
     with open_agents(settings_of(backend), read_only=True) as agents:
         rows = agents.load_session_rows(session, memory_type)

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
@@ -23,6 +21,7 @@ from satchel.ports.operations import texts
 from satchel.surfaces.cli._console import message, print_json, print_text, state
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import Json, owner_keys
+from satchel.surfaces.cli._tree import Group, Option
 from satchel.surfaces.cli.backing_up._showing import (
     show_backups,
     show_drill,
@@ -35,12 +34,12 @@ from satchel.surfaces.cli.operating._proposing import proposed
 
 _REFUSED = 3
 
-backup = typer.Typer(no_args_is_help=True, help="Back up the store and its memory files.")
+backup = Group(help="Back up the store and its memory files.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(backup, name="backup")
+    app.add(backup, name="backup")
 
 
 def _owners(options: Any) -> dict[str, Callable[[], Any]]:
@@ -87,7 +86,7 @@ command(
 def schedule_command(
     print_for: Annotated[
         Kind | None,
-        typer.Option("--print", help="Only print what has the system make them, for this."),
+        Option("--print", help="Only print what has the system make them, for this."),
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.coding import asking, indexing
 from satchel.actions.coding.asking import CodeFound, CodeShown, Wanted
 from satchel.actions.coding.indexing import CodeIndexed, CodeTree, IndexOptions
@@ -23,28 +21,29 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import DryRun, InBank, Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 _MOST_SHOWN = 10
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    code = typer.Typer(no_args_is_help=True, help="The code that memories speak of.")
+    code = Group(help="The code that memories speak of.")
     code.command("index")(index_command)
     code.command("query")(query_command)
     code.command("show")(show_command)
     code.command("trees")(trees_command)
     code.command("drop")(drop_command)
-    app.add_typer(code, name="code")
+    app.add(code, name="code")
 
 
 def index_command(
-    path: Annotated[Path, typer.Argument(help="A folder of source files, or a SCIP index.")],
+    path: Annotated[Path, Argument(help="A folder of source files, or a SCIP index.")],
     name: Annotated[
-        str | None, typer.Option("--name", help="What to call it; else the folder's name.")
+        str | None, Option("--name", help="What to call it; else the folder's name.")
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Read all of it again, not only what has changed.")
+        bool, Option("--rebuild", help="Read all of it again, not only what has changed.")
     ] = False,
     bank: InBank = None,
     as_json: Json = False,
@@ -69,30 +68,30 @@ def index_command(
 
 def query_command(
     name: Annotated[
-        str | None, typer.Option("--name", help="Symbols of this name; may hold *, ? and [a-z].")
+        str | None, Option("--name", help="Symbols of this name; may hold *, ? and [a-z].")
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--file", help="Symbols of a file; the end of its path will do.")
+        str | None, Option("--file", help="Symbols of a file; the end of its path will do.")
     ] = None,
     kind: Annotated[
-        str | None, typer.Option("--kind", help="Only symbols of this kind, such as class.")
+        str | None, Option("--kind", help="Only symbols of this kind, such as class.")
     ] = None,
     callers_of: Annotated[
-        str | None, typer.Option("--callers-of", help="Where this symbol is called from.")
+        str | None, Option("--callers-of", help="Where this symbol is called from.")
     ] = None,
     callees_of: Annotated[
-        str | None, typer.Option("--callees-of", help="What this symbol calls.")
+        str | None, Option("--callees-of", help="What this symbol calls.")
     ] = None,
     methods_of: Annotated[
-        str | None, typer.Option("--methods-of", help="The methods of this type.")
+        str | None, Option("--methods-of", help="The methods of this type.")
     ] = None,
     inherits: Annotated[
-        str | None, typer.Option("--inherits", help="The types that inherit from this one.")
+        str | None, Option("--inherits", help="The types that inherit from this one.")
     ] = None,
     imports: Annotated[
-        str | None, typer.Option("--imports", help="Who imports this module, name or file.")
+        str | None, Option("--imports", help="Who imports this module, name or file.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="How many.")] = 50,
+    limit: Annotated[int, Option("--limit", help="How many.")] = 50,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
@@ -123,8 +122,8 @@ def query_command(
 
 
 def show_command(
-    symbol: Annotated[str, typer.Argument(help="Its id, PATH#NAME, or its name.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many callers.")] = 20,
+    symbol: Annotated[str, Argument(help="Its id, PATH#NAME, or its name.")],
+    limit: Annotated[int, Option("--limit", minimum=1, help="How many callers.")] = 20,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
@@ -157,7 +156,7 @@ def trees_command(bank: InBank = None, as_json: Json = False) -> None:
 
 
 def drop_command(
-    name: Annotated[str, typer.Argument(help="Of the source tree; see: satchel code trees.")],
+    name: Annotated[str, Argument(help="Of the source tree; see: satchel code trees.")],
     dry_run: DryRun = False,
     bank: InBank = None,
     as_json: Json = False,

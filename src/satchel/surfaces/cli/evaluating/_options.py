@@ -4,41 +4,40 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import typer
-
 from satchel.actions.evaluating.agents.agent import Agent
 from satchel.actions.evaluating.agents.naming import agent_called
 from satchel.actions.evaluating.paper.table import Table, cell_text
 from satchel.actions.evaluating.probes.sets import ProbeSet, probe_set
 from satchel.surfaces.cli._console import line, message, state, table
+from satchel.surfaces.cli._tree import Option
 
 Found = TypeVar("Found")
 
 Probes = Annotated[
     list[Path] | None,
-    typer.Option("--probes", help="A set of probes; those that come along otherwise. Repeatable."),
+    Option("--probes", help="A set of probes; those that come along otherwise. Repeatable."),
 ]
 Source = Annotated[
     str,
-    typer.Option(
+    Option(
         "--source", help="Agent with its whole memory: reader, command:PROGRAM or endpoint:MODEL."
     ),
 ]
 Target = Annotated[
     str | None,
-    typer.Option("--target", help="Agent with what was carried over; the source otherwise."),
+    Option("--target", help="Agent with what was carried over; the source otherwise."),
 ]
 FramedFor = Annotated[
-    str, typer.Option("--model", help="Model that memory is framed for, and counted in.")
+    str, Option("--model", help="Model that memory is framed for, and counted in.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Of intervals and tests that draw.")]
-NoVectors = Annotated[bool, typer.Option("--no-vectors", help="By words alone.")]
+Seed = Annotated[int, Option("--seed", help="Of intervals and tests that draw.")]
+NoVectors = Annotated[bool, Option("--no-vectors", help="By words alone.")]
 Page = Annotated[
     Path | None,
-    typer.Option("--page", help="Write a page with plots here: one HTML file, nothing loaded."),
+    Option("--page", help="Write a page with plots here: one HTML file, nothing loaded."),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Seconds that an answer of a program may take.")
+    float, Option("--timeout", minimum=0.1, help="Seconds that an answer of a program may take.")
 ]
 
 

@@ -3,25 +3,24 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, state
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.evaluating._options import show
 
 
-def add_to(group: typer.Typer) -> None:
+def add_to(group: Group) -> None:
     """Add the command of this module."""
     group.command("containment")(containment)
 
 
 def containment(
     data: Annotated[
-        Path, typer.Argument(help="A corpus of JSON lines (text, label), or a folder of them.")
+        Path, Argument(help="A corpus of JSON lines (text, label), or a folder of them.")
     ],
     mutated: Annotated[
         int,
-        typer.Option("--mutated", min=0, help="Texts of each that are disguised and halved too."),
+        Option("--mutated", minimum=0, help="Texts of each that are disguised and halved too."),
     ] = 150,
     as_json: Json = False,
 ) -> None:

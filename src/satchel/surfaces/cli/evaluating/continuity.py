@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.surfaces.cli._console import message, print_json, progress, state
 from satchel.surfaces.cli._options import Force, Json
+from satchel.surfaces.cli._tree import Group, Option
 from satchel.surfaces.cli.evaluating._options import (
     FramedFor,
     NoVectors,
@@ -24,7 +23,7 @@ from satchel.surfaces.cli.evaluating._options import (
 _SEED, _BUDGET = 20260701, 2048
 
 
-def add_to(group: typer.Typer) -> None:
+def add_to(group: Group) -> None:
     """Add the commands of this module."""
     group.command("tcs")(tcs)
     group.command("rhf")(rhf)
@@ -36,7 +35,7 @@ def tcs(
     target: Target = None,
     model: FramedFor = "gpt-4o",
     budget: Annotated[
-        int, typer.Option("--budget", min=1, help="Tokens that a target is given.")
+        int, Option("--budget", minimum=1, help="Tokens that a target is given.")
     ] = _BUDGET,
     seed: Seed = _SEED,
     no_vectors: NoVectors = False,
@@ -85,10 +84,10 @@ def rhf(
     model: FramedFor = "gpt-4o",
     levels: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             "--level",
-            min=1,
-            max=100,
+            minimum=1,
+            maximum=100,
             help="Percent of the tokens that all of the memory takes; 25, 50, 75 and 100."
             " Repeatable.",
         ),

@@ -3,26 +3,25 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.surfaces.cli._console import count, message, print_json, progress, state
 from satchel.surfaces.cli._options import Force, Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.evaluating._options import FramedFor, NoVectors, Page, keep_page, show
 
 
-def add_to(group: typer.Typer) -> None:
+def add_to(group: Group) -> None:
     """Add the command of this module."""
     group.command("framed")(framed)
 
 
 def framed(
-    data: Annotated[Path, typer.Argument(help="A set of questions: a file, or a folder.")],
+    data: Annotated[Path, Argument(help="A set of questions: a file, or a folder.")],
     model: FramedFor = "gpt-4o",
     budgets: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             "--budget",
-            min=1,
+            minimum=1,
             help="Tokens of the whole text; 512, 1,024, 2,048 and 4,096. Repeatable.",
         ),
     ] = None,

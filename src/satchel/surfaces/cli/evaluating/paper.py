@@ -1,11 +1,10 @@
-"""``satchel evaluate paper``, also ``satchel evaluate --paper``."""
+"""``satchel evaluate paper``."""
 
 from typing import Annotated
 
-import typer
-
 from satchel.surfaces.cli._console import line, message, print_json, print_text, progress, state
 from satchel.surfaces.cli._options import Force, Json
+from satchel.surfaces.cli._tree import Group, Option
 from satchel.surfaces.cli.evaluating._options import (
     Page,
     Probes,
@@ -20,13 +19,11 @@ from satchel.surfaces.cli.evaluating._options import (
 
 Trials = Annotated[
     int | None,
-    typer.Option(
-        "--trials", min=1, help="Of each attack and change; the paper's numbers otherwise."
-    ),
+    Option("--trials", minimum=1, help="Of each attack and change; the paper's numbers otherwise."),
 ]
 
 
-def add_to(group: typer.Typer) -> None:
+def add_to(group: Group) -> None:
     """Add the command of this module."""
     group.command("paper")(paper)
 

@@ -3,34 +3,33 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.surfaces.cli._console import count, message, print_json, progress, state, table
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 
-def add_to(group: typer.Typer) -> None:
+def add_to(group: Group) -> None:
     """Add the command of this module."""
     group.command("recall")(recall_command)
 
 
 def recall_command(
-    data: Annotated[Path, typer.Argument(help="A set of questions: a file, or a folder.")],
+    data: Annotated[Path, Argument(help="A set of questions: a file, or a folder.")],
     model: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--model", help="static-idf, static, minilm, onnx or openai; else inference.embedder."
         ),
     ] = None,
     no_vectors: Annotated[
-        bool, typer.Option("--no-vectors", help="By words alone, as in a bank without vectors.")
+        bool, Option("--no-vectors", help="By words alone, as in a bank without vectors.")
     ] = False,
     any_time: Annotated[
-        bool, typer.Option("--any-time", help="Ignore a time named in a question.")
+        bool, Option("--any-time", help="Ignore a time named in a question.")
     ] = False,
     reranker: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--reranker",
             help="Put the first thirty in order again, by sentence-transformers:MODEL,"
             " fastembed:MODEL or onnx:FOLDER.",

@@ -1,10 +1,8 @@
-"""``satchel files write``, ``edit``, ``mv``, ``rm``, ``restore`` and ``sync``."""
+"""``satchel file write``, ``edit``, ``mv``, ``rm``, ``restore`` and ``sync``."""
 
 import sys
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.paths.permission import file_to_read, require_uncontained
@@ -14,6 +12,7 @@ from satchel.files.keeping.changes import decoded_text
 from satchel.files.keeping.tree import LARGEST
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Option
 from satchel.surfaces.cli.filing._options import (
     ME,
     Actor,
@@ -29,11 +28,11 @@ from satchel.surfaces.cli.filing._options import (
 @files.command("write")
 def write_command(
     path: At,
-    text: Annotated[str | None, typer.Argument(help="The text; - or nothing for stdin.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Take the text from here.")] = None,
-    append: Annotated[bool, typer.Option("--append", help="Add it at the end.")] = False,
+    text: Annotated[str | None, Argument(help="The text; - or nothing for stdin.")] = None,
+    file: Annotated[Path | None, Option("--file", help="Take the text from here.")] = None,
+    append: Annotated[bool, Option("--append", help="Add it at the end.")] = False,
     keep_versions: Annotated[
-        bool, typer.Option("--keep-versions", help="Have the store keep every text from now on.")
+        bool, Option("--keep-versions", help="Have the store keep every text from now on.")
     ] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
@@ -44,7 +43,7 @@ def write_command(
 ) -> None:
     """Write a file; a store is made where there is none.
 
-    Example: `satchel files write user/notes.md "likes tea" --reason "she said so"`
+    Example: `satchel file write user/notes.md "likes tea" --reason "she said so"`
     """
     data = _content(text, file)
     with opened_files(state.settings, key, root, create=True) as store:
@@ -93,9 +92,9 @@ def _tell(meta: MemoryMeta, *, as_json: bool) -> None:
 @files.command("edit")
 def edit_command(
     path: At,
-    old: Annotated[str, typer.Argument(help="The text to replace, exactly.")],
-    new: Annotated[str, typer.Argument(help="What to put in its place.")],
-    times: Annotated[int, typer.Option("--count", min=1, help="How often it has to be there.")] = 1,
+    old: Annotated[str, Argument(help="The text to replace, exactly.")],
+    new: Annotated[str, Argument(help="What to put in its place.")],
+    times: Annotated[int, Option("--count", minimum=1, help="How often it has to be there.")] = 1,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",
@@ -105,7 +104,7 @@ def edit_command(
 ) -> None:
     """Replace a text in a file that is there exactly so often.
 
-    Example: `satchel files edit user/notes.md tea coffee`
+    Example: `satchel file edit user/notes.md tea coffee`
     """
     with opened_files(state.settings, key, root) as store:
         meta = store.edit(
@@ -118,8 +117,8 @@ def edit_command(
 @files.command("mv")
 def mv_command(
     old: At,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Its path afterwards.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    new: Annotated[str, Argument(metavar="NEW", help="Its path afterwards.")],
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",
@@ -129,7 +128,7 @@ def mv_command(
 ) -> None:
     """Give a file, or a folder with all in it, another path.
 
-    Example: `satchel files mv user/notes.md user/2026/notes.md`
+    Example: `satchel file mv user/notes.md user/2026/notes.md`
     """
     with opened_files(state.settings, key, root) as store:
         moved = store.rename(
@@ -146,10 +145,10 @@ def mv_command(
 def rm_command(
     path: At,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="A folder with all in it.")
+        bool, Option("--recursive", "-r", help="A folder with all in it.")
     ] = False,
     erase: Annotated[
-        bool, typer.Option("--erase", help="Leave no bytes of it, nor of its versions.")
+        bool, Option("--erase", help="Leave no bytes of it, nor of its versions.")
     ] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
@@ -160,7 +159,7 @@ def rm_command(
 ) -> None:
     """Delete a file; its history stays, and its texts where versions are kept.
 
-    Example: `satchel files rm user/notes.md`
+    Example: `satchel file rm user/notes.md`
     """
     if erase and recursive:
         raise UsageError("--erase is of one file")
@@ -182,7 +181,7 @@ def rm_command(
 @files.command("restore")
 def restore_command(
     path: At,
-    version: Annotated[int, typer.Argument(help="Number of the version.")],
+    version: Annotated[int, Argument(help="Number of the version.")],
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",
@@ -192,7 +191,7 @@ def restore_command(
 ) -> None:
     """Write a former version of a file again, as a new one.
 
-    Example: `satchel files restore user/notes.md 1`
+    Example: `satchel file restore user/notes.md 1`
     """
     with opened_files(state.settings, key, root) as store:
         meta = store.restore(path, version, actor=actor, reason=reason, expected_sha=expected_sha)
@@ -203,7 +202,7 @@ def restore_command(
 @files.command("collect")
 def collect_command(
     hours: Annotated[
-        float, typer.Option("--hours", min=0, help="For which readers may go on meanwhile.")
+        float, Option("--hours", minimum=0, help="For which readers may go on meanwhile.")
     ] = 24.0,
     key: Key = None,
     as_json: Json = False,
@@ -213,7 +212,7 @@ def collect_command(
     Safe while others read and write. What is found is removed by the first collection that many
     hours later; texts of versions stay where versions are kept. In a folder there is nothing to do.
 
-    Example: `satchel files collect --hours 1`
+    Example: `satchel file collect --hours 1`
     """
     with opened_files(state.settings, key) as store:
         done = store.collect(grace=hours * 3600)
@@ -228,11 +227,11 @@ def collect_command(
 @files.command("sync")
 def sync_command(
     folder: Annotated[
-        Path | None, typer.Argument(help="A plain folder to keep alike with the store.")
+        Path | None, Argument(help="A plain folder to keep alike with the store.")
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Only this folder of the store, for FOLDER.")] = "",
+    prefix: Annotated[str, Option(help="Only this folder of the store, for FOLDER.")] = "",
     delete_many: Annotated[
-        bool, typer.Option("--delete-many", help="Also where most of FOLDER's files are gone.")
+        bool, Option("--delete-many", help="Also where most of FOLDER's files are gone.")
     ] = False,
     actor: Actor = "outside",
     reason: Reason = "",
@@ -245,7 +244,7 @@ def sync_command(
     With a FOLDER, bring its changes and those of the store to each other. What both changed is
     kept twice: the folder's text beside, as NAME.conflict-SHA.
 
-    Example: `satchel files sync ./notes --prefix user --actor editor`
+    Example: `satchel file sync ./notes --prefix user --actor editor`
     """
     if folder is not None:
         return _alike(folder, (key, root), prefix, actor, delete_many, as_json)

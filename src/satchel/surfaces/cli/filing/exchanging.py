@@ -1,21 +1,20 @@
-"""``satchel files import`` and ``export``: the memories of Anthropic's memory stores."""
+"""``satchel file import`` and ``export``: the memories of Anthropic's memory stores."""
 
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from satchel.actions.filing.exchanging import export_memories, import_memories
 from satchel.files.exchange.memory_stores import Moved
 from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import Json
 from satchel.surfaces.cli._stdout import output_file
+from satchel.surfaces.cli._tree import Argument, Option
 from satchel.surfaces.cli.filing._options import Actor, Key, files
 
 
 @files.command("import")
 def import_command(
-    source: Annotated[Path, typer.Argument(help="JSON with memories, as the API lists them.")],
+    source: Annotated[Path, Argument(help="JSON with memories, as the API lists them.")],
     actor: Actor = "import",
     key: Key = None,
     as_json: Json = False,
@@ -25,21 +24,21 @@ def import_command(
     The file is what `memory_stores.memories.list(view="full")` gives, as a list, a page, or one a
     line. A file that is there with other text is not replaced: it is named.
 
-    Example: `satchel files import memories.json`
+    Example: `satchel file import memories.json`
     """
     return _told(import_memories(state.settings, source, key, actor=actor), as_json)
 
 
 @files.command("export")
 def export_command(
-    output: Annotated[Path, typer.Argument(help="The file to write; - for standard output.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    output: Annotated[Path, Argument(help="The file to write; - for standard output.")],
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     key: Key = None,
     as_json: Json = False,
 ) -> int:
     """Write the files as memories of Anthropic's memory stores; exit status 1 if some do not fit.
 
-    Example: `satchel files export memories.json`
+    Example: `satchel file export memories.json`
     """
     with output_file(output) as path:
         told = export_memories(state.settings, path, key, overwrite=force)

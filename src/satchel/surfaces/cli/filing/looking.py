@@ -1,8 +1,6 @@
-"""``satchel files ls``, ``read``, ``history``, ``diff`` and ``audit``."""
+"""``satchel file ls``, ``read``, ``history``, ``diff`` and ``audit``."""
 
 from typing import Annotated
-
-import typer
 
 from satchel.actions.filing.opened import opened_files
 from satchel.errors import MemoryStoreError
@@ -17,6 +15,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Option
 from satchel.surfaces.cli.filing._options import At, Key, Root, files
 
 _SHOWN = 12
@@ -24,14 +23,14 @@ _SHOWN = 12
 
 @files.command("ls")
 def ls_command(
-    prefix: Annotated[str, typer.Argument(help="Folder in the store; all by default.")] = "",
+    prefix: Annotated[str, Argument(help="Folder in the store; all by default.")] = "",
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
 ) -> None:
     """List the files, with what is known of each.
 
-    Example: `satchel files ls user/`
+    Example: `satchel file ls user/`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         found = [(path, store.get_meta(path)) for path in store.list_paths(prefix)]
@@ -51,7 +50,7 @@ def ls_command(
         [
             [path, size(meta.bytes), meta.version or "", meta.updated_at, meta.updated_by]
             if meta
-            else [path, "", "", "outside; satchel files sync takes it in", ""]
+            else [path, "", "", "outside; satchel file sync takes it in", ""]
             for path, meta in found
         ],
     )
@@ -60,14 +59,14 @@ def ls_command(
 @files.command("read")
 def read_command(
     path: At,
-    version: Annotated[int | None, typer.Option(help="A former version of it.")] = None,
+    version: Annotated[int | None, Option(help="A former version of it.")] = None,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
 ) -> None:
     """Print a file, byte for byte.
 
-    Example: `satchel files read user/notes.md`
+    Example: `satchel file read user/notes.md`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         if version is not None:
@@ -86,10 +85,10 @@ def read_command(
 
 @files.command("search")
 def search_command(
-    text: Annotated[str, typer.Argument(help="What to look for; plain text, no pattern.")],
-    prefix: Annotated[str, typer.Argument(help="Folder in the store; all by default.")] = "",
-    case: Annotated[bool, typer.Option("--case", help="Capitals count.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Lines at most.")] = 100,
+    text: Annotated[str, Argument(help="What to look for; plain text, no pattern.")],
+    prefix: Annotated[str, Argument(help="Folder in the store; all by default.")] = "",
+    case: Annotated[bool, Option("--case", help="Capitals count.")] = False,
+    limit: Annotated[int, Option(minimum=1, maximum=1000, help="Lines at most.")] = 100,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
@@ -98,7 +97,7 @@ def search_command(
 
     By words and best first, beside memories: `satchel recall`.
 
-    Example: `satchel files search tea user/`
+    Example: `satchel file search tea user/`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         found = store.search(text, prefix, ignore_case=not case, limit=limit)
@@ -118,7 +117,7 @@ def search_command(
 def history_command(path: At, key: Key = None, root: Root = None, as_json: Json = False) -> None:
     """List the versions of a file, also of one that is deleted.
 
-    Example: `satchel files history user/notes.md`
+    Example: `satchel file history user/notes.md`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         found = store.history(path)
@@ -140,17 +139,17 @@ def history_command(path: At, key: Key = None, root: Root = None, as_json: Json 
 @files.command("diff")
 def diff_command(
     path: At,
-    old: Annotated[int, typer.Argument(help="Number of the earlier version.")],
-    new: Annotated[int | None, typer.Argument(help="Of the later; the file by default.")] = None,
+    old: Annotated[int, Argument(help="Number of the earlier version.")],
+    new: Annotated[int | None, Argument(help="Of the later; the file by default.")] = None,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
 ) -> int:
     """Show how two versions of a file differ; exit status 1 if they do.
 
-    Versions are kept by a store that was told to: `satchel files write --keep-versions`.
+    Versions are kept by a store that was told to: `satchel file write --keep-versions`.
 
-    Example: `satchel files diff user/notes.md 1`
+    Example: `satchel file diff user/notes.md 1`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         text = store.diff(path, old, new)
@@ -163,15 +162,15 @@ def diff_command(
 
 @files.command("audit")
 def audit_command(
-    number: Annotated[int, typer.Option("--last", "-n", min=1, help="How many events.")] = 20,
-    verify: Annotated[bool, typer.Option("--verify", help="Hold all of it to its chain.")] = False,
+    number: Annotated[int, Option("--last", "-n", minimum=1, help="How many events.")] = 20,
+    verify: Annotated[bool, Option("--verify", help="Hold all of it to its chain.")] = False,
     key: Key = None,
     root: Root = None,
     as_json: Json = False,
 ) -> int:
     """Show who asked for what, also what was refused; with --verify, whether it is all there.
 
-    Example: `satchel files audit --last 50`
+    Example: `satchel file audit --last 50`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         if verify:

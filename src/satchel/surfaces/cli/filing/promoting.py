@@ -1,31 +1,30 @@
-"""``satchel files promote``: from what agents propose to what only promotion may write."""
+"""``satchel file promote``: from what agents propose to what only promotion may write."""
 
 from typing import Annotated
-
-import typer
 
 from satchel.actions.filing.opened import opened_files
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import DryRun, Json
+from satchel.surfaces.cli._tree import Argument, Option
 from satchel.surfaces.cli.filing._options import At, ExpectedSha, Key, Reason, Root, files
 
 
 @files.command("promote")
 def promote_command(
     path: At,
-    target: Annotated[str, typer.Argument(help="Path in memory; with --all, a folder.")],
+    target: Annotated[str, Argument(help="Path in memory; with --all, a folder.")],
     by_rule: Annotated[
-        bool, typer.Option("--all", help="All that is in a folder and that the rule lets through.")
+        bool, Option("--all", help="All that is in a folder and that the rule lets through.")
     ] = False,
     by: Annotated[
-        list[str] | None, typer.Option("--by", help="Rule: only what this actor wrote. Repeatable.")
+        list[str] | None, Option("--by", help="Rule: only what this actor wrote. Repeatable.")
     ] = None,
-    most: Annotated[int, typer.Option("--most-bytes", min=1, help="Rule: no larger.")] = 100_000,
-    replace: Annotated[bool, typer.Option("--replace", help="Rule: other text may go.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the proposal in its place.")] = False,
+    most: Annotated[int, Option("--most-bytes", minimum=1, help="Rule: no larger.")] = 100_000,
+    replace: Annotated[bool, Option("--replace", help="Rule: other text may go.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Leave the proposal in its place.")] = False,
     expected_sha: ExpectedSha = None,
-    actor: Annotated[str, typer.Option(help="Who reviewed it, for the audit.")] = "reviewer",
+    actor: Annotated[str, Option(help="Who reviewed it, for the audit.")] = "reviewer",
     reason: Reason = "",
     dry_run: DryRun = False,
     key: Key = None,
@@ -38,7 +37,7 @@ def promote_command(
     holds no secret and no hidden signs. What it does not let through stays and is named; then the
     exit status is 1.
 
-    Example: `satchel files promote user/proposals memory --all --by agent --dry-run`
+    Example: `satchel file promote user/proposals memory --all --by agent --dry-run`
     """
     from satchel.files.promoting import Rule, promote_all
 

@@ -3,14 +3,13 @@
 from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
-import typer
-
 from satchel.actions import starting
 from satchel.actions.memories import operations, showing
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.surfaces.cli._console import count, facts, message, print_json, print_raw, state
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import InBank, Json, Owner, export_of, owner_key
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.memories import _showing as views
 from satchel.surfaces.cli.memories._source import (
     Changes,
@@ -19,10 +18,10 @@ from satchel.surfaces.cli.memories._source import (
     read_new,
 )
 
-Name = Annotated[str | None, typer.Argument(help="Of the bank; `default` when there is none yet.")]
+Name = Annotated[str | None, Argument(help="Of the bank; `default` when there is none yet.")]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("init")(init_command)
     command(
@@ -77,7 +76,7 @@ def init_command(name: Name = None, key: Owner = None, as_json: Json = False) ->
     if as_json:
         print_json(done)
         return
-    bank = done.name or done.bank or f"{count(done.banks, 'bank')}: satchel banks list"
+    bank = done.name or done.bank or f"{count(done.banks, 'bank')}: satchel bank list"
     facts([("home", done.home), ("store", done.store), ("bank", bank)])
     if "bank" in done.made:
         name = key or state.settings.options.keys.name
@@ -89,10 +88,10 @@ def init_command(name: Name = None, key: Owner = None, as_json: Json = False) ->
 
 def show_command(
     memory: Annotated[
-        str, typer.Argument(metavar="ID", help="ID of the memory, or its first six digits or more.")
+        str, Argument(metavar="ID", help="ID of the memory, or its first six digits or more.")
     ],
     raw: Annotated[
-        bool, typer.Option("--raw", help="Print its canonical bytes, whose hash is its ID.")
+        bool, Option("--raw", help="Print its canonical bytes, whose hash is its ID.")
     ] = False,
     bank: InBank = None,
     as_json: Json = False,

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.actions.opened import opened_bank
 from satchel.surfaces.cli._console import (
     count,
@@ -17,11 +15,12 @@ from satchel.surfaces.cli._console import (
     state,
 )
 from satchel.surfaces.cli._options import InBank, Json
+from satchel.surfaces.cli._tree import Group, Option
 
 _LEAST, _MOST = 0.92, 1000
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("embed")(embed_command)
     app.command("duplicates")(duplicates_command)
@@ -31,12 +30,12 @@ def embed_command(
     bank: InBank = None,
     model: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--model", help="static-idf, static, minilm, onnx or openai; else inference.embedder."
         ),
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make all of them again, then drop the old ones.")
+        bool, Option("--rebuild", help="Make all of them again, then drop the old ones.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -71,9 +70,9 @@ def embed_command(
 def duplicates_command(
     bank: InBank = None,
     similarity: Annotated[
-        float, typer.Option("--similarity", help="The lowest that counts, from 0.5 to 1.")
+        float, Option("--similarity", help="The lowest that counts, from 0.5 to 1.")
     ] = _LEAST,
-    limit: Annotated[int, typer.Option("--limit", help="Pairs to show at most.")] = _MOST,
+    limit: Annotated[int, Option("--limit", help="Pairs to show at most.")] = _MOST,
     as_json: Json = False,
 ) -> None:
     """List memories that say what an earlier one says, for you to look at; nothing is changed.

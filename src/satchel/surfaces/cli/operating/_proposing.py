@@ -5,16 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from satchel.actions.keys.proposing import Matter, write_proposal
 from satchel.errors import ThresholdError
 from satchel.seal.encoding.jcs import canonical
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 
-_NEXT = (
-    "Each of them signs it: satchel banks owners sign FILE. Then: satchel banks owners enact FILE"
-)
+_NEXT = "Each of them signs it: satchel bank owner sign FILE. Then: satchel bank owner enact FILE"
 
 
 @contextmanager
@@ -28,7 +26,7 @@ def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
         write_proposal(state.settings, path, error.drawn)
         message(error.message)
         tell_proposal(path, as_json=as_json)
-        raise typer.Exit(0) from None
+        raise click.exceptions.Exit(0) from None
 
 
 def propose_all(path: Path, records: Sequence[dict[str, Any]]) -> None:

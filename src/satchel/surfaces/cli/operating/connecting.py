@@ -3,38 +3,36 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.hosts.connecting import ConnectOptions, connect_host
 from satchel.actions.hosts.known import Host
 from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import DryRun, Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("connect")(connect_command)
 
 
 def connect_command(
-    host: Annotated[Host, typer.Argument(help="Which host.")],
+    host: Annotated[Host, Argument(help="Which host.")],
     bank: Annotated[
-        str | None, typer.Option("--bank", help="Whose memory is meant; else the usual one.")
+        str | None,
+        Option("--bank", help="Whose memory is meant; else the usual one.", values="bank"),
     ] = None,
     project: Annotated[
-        Path | None, typer.Option("--project", help="Only for the project in this folder.")
+        Path | None, Option("--project", help="Only for the project in this folder.")
     ] = None,
     hooks: Annotated[
         bool,
-        typer.Option(
-            "--hooks", help="Also begin sessions with what is known, and keep what they teach."
-        ),
+        Option("--hooks", help="Also begin sessions with what is known, and keep what they teach."),
     ] = False,
     plugin: Annotated[
         bool,
-        typer.Option("--plugin", help="All that the plugin has: hooks, and a skill for the agent."),
+        Option("--plugin", help="All that the plugin has: hooks, and a skill for the agent."),
     ] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Take it back.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:

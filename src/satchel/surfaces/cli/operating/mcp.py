@@ -4,11 +4,10 @@ import sys
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from satchel.actions.permitted.owning import require_owner
 from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import InBank, Json
+from satchel.surfaces.cli._tree import Group, Option
 from satchel.surfaces.http import require_extra as require_gateway
 
 
@@ -19,7 +18,7 @@ class Transport(StrEnum):
     HTTP = "http"
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("mcp")(mcp_command)
 
@@ -27,10 +26,10 @@ def add_to(app: typer.Typer) -> None:
 def mcp_command(
     bank: InBank = None,
     transport: Annotated[
-        Transport, typer.Option(help="stdio, or http: streamable, on this machine only.")
+        Transport, Option(help="stdio, or http: streamable, on this machine only.")
     ] = Transport.STDIO,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port, for http.")] = 8378,
-    tools: Annotated[bool, typer.Option("--tools", help="Print the tools, and stop.")] = False,
+    port: Annotated[int, Option(minimum=0, maximum=65535, help="The port, for http.")] = 8378,
+    tools: Annotated[bool, Option("--tools", help="Print the tools, and stop.")] = False,
     as_json: Json = False,
 ) -> int:
     """Serve memory to an agent host over MCP: remember, recall, rehydrate, files, artifacts.

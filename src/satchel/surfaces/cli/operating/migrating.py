@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.configured.provider import STORES
 from satchel.actions.operating.ends import Ends, ends
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
@@ -12,36 +10,37 @@ from satchel.actions.operating.migrating import migrate
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import AcceptLoss, DryRun, Json, owner_key, tell_receipts
+from satchel.surfaces.cli._tree import Group, Option
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("migrate")(migrate_command)
 
 
 def migrate_command(
     from_config: Annotated[
-        Path | None, typer.Option("--from-config", help="The configuration to leave.")
+        Path | None, Option("--from-config", help="The configuration to leave.")
     ] = None,
     to_config: Annotated[
-        Path | None, typer.Option("--to-config", help="The configuration to go to.")
+        Path | None, Option("--to-config", help="The configuration to go to.")
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", help="The store to leave, as for --store.")
+        str | None, Option("--from", help="The store to leave, as for --store.")
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", help="The store to go to; made if it is not there.")
+        str | None, Option("--to", help="The store to go to; made if it is not there.")
     ] = None,
     banks: Annotated[
-        str | None, typer.Option("--banks", help="Only these, with commas between; else all.")
+        str | None, Option("--banks", help="Only these, with commas between; else all.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="How many banks at a time.")] = 4,
+    jobs: Annotated[int, Option("--jobs", help="How many banks at a time.")] = 4,
     no_switch: Annotated[
-        bool, typer.Option("--no-switch", help="Leave the active configuration as it is.")
+        bool, Option("--no-switch", help="Leave the active configuration as it is.")
     ] = False,
     leave_others: Annotated[
         bool,
-        typer.Option("--leave-others", help="Switch although the new store lacks other banks."),
+        Option("--leave-others", help="Switch although the new store lacks other banks."),
     ] = False,
     accept_loss: AcceptLoss = None,
     dry_run: DryRun = False,

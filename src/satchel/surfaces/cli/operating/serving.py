@@ -4,53 +4,50 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.permitted.owning import require_owner
 from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Group, Option
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("serve")(serve_command)
 
 
 def serve_command(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 8377,
+    host: Annotated[str, Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(minimum=0, maximum=65535, help="The port.")] = 8377,
     workers: Annotated[
-        int, typer.Option(min=1, max=256, help="Processes that serve; one for each processor.")
+        int, Option(minimum=1, maximum=256, help="Processes that serve; one for each processor.")
     ] = 1,
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", help="A host name that clients use; may be given several times."),
+        Option("--name", help="A host name that clients use; may be given several times."),
     ] = None,
     admin_token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with the operator's token; or set SATCHEL_ADMIN_TOKEN."),
+        Option(help="A file with the operator's token; or set SATCHEL_ADMIN_TOKEN."),
     ] = None,
     verifier: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="What proofs of possession are made for, where servers on several machines have"
             " one address; this machine's key otherwise."
         ),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="For https: the certificate.")] = None,
-    certificate_key: Annotated[Path | None, typer.Option(help="And its key.")] = None,
-    at_once: Annotated[int, typer.Option(min=1, help="Requests that are worked on together.")] = 64,
+    certificate: Annotated[Path | None, Option(help="For https: the certificate.")] = None,
+    certificate_key: Annotated[Path | None, Option(help="And its key.")] = None,
+    at_once: Annotated[int, Option(minimum=1, help="Requests that are worked on together.")] = 64,
     per_second: Annotated[
-        float, typer.Option(min=0, help="Requests of one address; 0 for any number.")
+        float, Option(minimum=0, help="Requests of one address; 0 for any number.")
     ] = 200.0,
     openapi: Annotated[
-        bool, typer.Option("--openapi", help="Print the OpenAPI document, and stop.")
+        bool, Option("--openapi", help="Print the OpenAPI document, and stop.")
     ] = False,
-    log: Annotated[
-        bool, typer.Option("--log/--no-log", help="A line of JSON for each request.")
-    ] = True,
+    log: Annotated[bool, Option("--log/--no-log", help="A line of JSON for each request.")] = True,
     open_: Annotated[
-        bool, typer.Option("--open", help="Show the page in this machine's browser.")
+        bool, Option("--open", help="Show the page in this machine's browser.")
     ] = False,
     as_json: Json = False,
 ) -> int:

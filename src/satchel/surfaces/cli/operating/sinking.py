@@ -3,8 +3,6 @@
 from contextlib import closing
 from typing import Annotated
 
-import typer
-
 from satchel.actions.operating.following import (
     Followed,
     FollowOptions,
@@ -14,30 +12,31 @@ from satchel.actions.operating.following import (
 )
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, state
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
-sink = typer.Typer(no_args_is_help=True, help="Follow banks into a database or files.")
+sink = Group(help="Follow banks into a database or files.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(sink, name="sink")
+    app.add(sink, name="sink")
 
 
 @sink.command("run")
 def run_command(
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="sqlite:///FILE, postgresql://..., parquet:///FOLDER, file:///FOLDER, s3://..."
         ),
     ],
     bank: Annotated[
-        str | None, typer.Option("--bank", help="Only this bank; else all of them.")
+        str | None, Option("--bank", help="Only this bank; else all of them.", values="bank")
     ] = None,
     follow_on: Annotated[
-        bool, typer.Option("--follow/--once", help="Go on until it is interrupted, or end.")
+        bool, Option("--follow/--once", help="Go on until it is interrupted, or end.")
     ] = False,
-    interval: Annotated[float, typer.Option(help="Seconds between looking again.")] = 2.0,
+    interval: Annotated[float, Option(help="Seconds between looking again.")] = 2.0,
     as_json: Json = False,
 ) -> None:
     """Write what a sink lacks of the log, in its order: each record at least once, never none.

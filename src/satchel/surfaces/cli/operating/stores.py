@@ -2,33 +2,32 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.actions.operating.at_rest import AtRest, decrypt_store, encrypt_store
 from satchel.actions.operating.copying_stores import CopiedBank, CopyOptions, StoreCopy, copy_store
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, state
 from satchel.surfaces.cli._options import DryRun, Json, lock_of, tell_receipts
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.transfer.copies import Relation
 
-store = typer.Typer(no_args_is_help=True, help="Whole stores, with all of their banks.")
+store = Group(help="Whole stores, with all of their banks.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(store, name="store")
+    app.add(store, name="store")
 
 
 @store.command("copy")
 def copy_command(
     source: Annotated[
-        str, typer.Argument(metavar="FROM", help="The store that is read, as for --store.")
+        str, Argument(metavar="FROM", help="The store that is read, as for --store.")
     ],
     target: Annotated[
-        str, typer.Argument(metavar="TO", help="The other; it is made if it is not there.")
+        str, Argument(metavar="TO", help="The other; it is made if it is not there.")
     ],
     bank: Annotated[
         list[str] | None,
-        typer.Option("--bank", help="Only this bank: its name or id. Repeatable."),
+        Option("--bank", help="Only this bank: its name or id. Repeatable.", values="bank"),
     ] = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -56,11 +55,11 @@ def copy_command(
 def encrypt_command(
     to: Annotated[
         list[str] | None,
-        typer.Option(help="age1..., a file with recipients, or an identity here. Repeatable."),
+        Option(help="age1..., a file with recipients, or an identity here. Repeatable."),
     ] = None,
     passphrase: Annotated[
         bool,
-        typer.Option("--passphrase", help="Have a passphrase open it, which is asked for."),
+        Option("--passphrase", help="Have a passphrase open it, which is asked for."),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -4,8 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.backing_up.schedules.timing import Kind
 from satchel.actions.hosts.known import Host
 from satchel.actions.hosts.watching import (
@@ -19,12 +17,13 @@ from satchel.actions.invocation import unwritten
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, print_text, state
 from satchel.surfaces.cli._options import DryRun, Json, Owner, owner_key
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MOST = 366 * 86400
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("watch")(watch_command)
 
@@ -32,25 +31,29 @@ def add_to(app: typer.Typer) -> None:
 def watch_command(
     hosts: Annotated[
         list[Host] | None,
-        typer.Argument(metavar="[HOST]...", help="Which hosts; else all that are here."),
+        Argument(metavar="[HOST]...", help="Which hosts; else all that are here."),
     ] = None,
     folders: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="A folder with transcripts or exports. Repeatable."),
+        Option("--from", help="A folder with transcripts or exports. Repeatable."),
     ] = None,
     bank: Annotated[
         str | None,
-        typer.Option("--bank", help="Where it goes, made if need be; else as set, or transcripts."),
+        Option(
+            "--bank",
+            help="Where it goes, made if need be; else as set, or transcripts.",
+            values="bank",
+        ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Look once and end; this is what a timer starts.")
+        bool, Option("--once", help="Look once and end; this is what a timer starts.")
     ] = False,
     every: Annotated[
-        str, typer.Option("--every", help="How often: 15m, 1h, 6h, 1d. Looks at once, too.")
+        str, Option("--every", help="How often: 15m, 1h, 6h, 1d. Looks at once, too.")
     ] = "1h",
     print_for: Annotated[
         Kind | None,
-        typer.Option("--print", help="Only print what has the system do it, for this."),
+        Option("--print", help="Only print what has the system do it, for this."),
     ] = None,
     key: Owner = None,
     dry_run: DryRun = False,

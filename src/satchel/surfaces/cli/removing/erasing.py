@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import click
 import msgspec
-import typer
 
 from satchel.actions.erasing.choosing import CONDITIONS, conditions_of
 from satchel.actions.erasing.erasing import Erased, EraseOptions, erase
@@ -23,11 +23,12 @@ from satchel.surfaces.cli._console import (
 )
 from satchel.surfaces.cli._options import DryRun, InBank, Json, ReceiptFile
 from satchel.surfaces.cli._stdout import file_or_none
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 _SHOWN = 10
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("erase")(erase_command)
     app.command("prune")(prune_command)
@@ -36,11 +37,11 @@ def add_to(app: typer.Typer) -> None:
 
 def erase_command(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or the start of them.")
+        list[str] | None, Argument(metavar="[ID]...", help="Ids, or the start of them.")
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--where",
             metavar="NAME=VALUE",
             help=f"What the records say: {', '.join(CONDITIONS)}, import. Repeatable: each has to"
@@ -49,16 +50,16 @@ def erase_command(
     ] = None,
     bank: InBank = None,
     cascade: Annotated[
-        bool, typer.Option("--cascade", help="Also what was drawn from it, or is part of it.")
+        bool, Option("--cascade", help="Also what was drawn from it, or is part of it.")
     ] = False,
     reason: Annotated[
-        str | None, typer.Option(help="For whoever reads the log; it is not erased itself.")
+        str | None, Option(help="For whoever reads the log; it is not erased itself.")
     ] = None,
     scan: Annotated[
-        bool, typer.Option("--scan/--no-scan", help="Whether all bytes are looked through after.")
+        bool, Option("--scan/--no-scan", help="Whether all bytes are looked through after.")
     ] = True,
     receipt: ReceiptFile = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
@@ -107,7 +108,7 @@ def _require_person() -> None:
 def _ask() -> None:
     message("It cannot be undone. Erase it? Type yes:")
     if sys.stdin.readline().strip().lower() != "yes":
-        raise typer.Abort
+        raise click.Abort
 
 
 def _show_plan(plan: Erased) -> None:
@@ -174,7 +175,7 @@ def _result(done: Erased) -> str:
 def prune_command(
     before: Annotated[
         str,
-        typer.Option(
+        Option(
             "--superseded-before",
             metavar="DATE|AGE",
             help="A date such as 2026-01-31, or an age: 12h, 90d, 8w, 2y.",
@@ -183,10 +184,10 @@ def prune_command(
     bank: InBank = None,
     deleted: Annotated[
         bool,
-        typer.Option("--deleted", help="Also what was deleted, expired or rejected before then."),
+        Option("--deleted", help="Also what was deleted, expired or rejected before then."),
     ] = False,
-    reason: Annotated[str | None, typer.Option(help="For whoever reads the log.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    reason: Annotated[str | None, Option(help="For whoever reads the log.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
     as_json: Json = False,
 ) -> None:
     """Erase memories that were superseded long ago: their bytes go, their places stay proved.
@@ -222,7 +223,7 @@ def prune_command(
 def everything_command(
     about: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--about",
             metavar="NAME",
             help="A name, user id or address; may be given several times, any of them counts.",
@@ -230,11 +231,11 @@ def everything_command(
     ],
     bank: InBank = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A new private file; else stdout.")
+        Path | None, Option("--output", "-o", help="A new private file; else stdout.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace the file.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON instead of Markdown, and print JSON.")
+        bool, Option("--json", help="Write JSON instead of Markdown, and print JSON.")
     ] = False,
 ) -> None:
     """Write everything a bank holds about somebody: one file that a person can read.

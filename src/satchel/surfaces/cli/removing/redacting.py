@@ -3,21 +3,21 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.erasing.choosing import conditions_of
 from satchel.actions.erasing.recovering import kept_age_file, recover, recover_by_identity
 from satchel.actions.erasing.redacting import Redacted, RedactOptions, redact
 from satchel.actions.opened import opened_bank
+from satchel.errors import UsageError
 from satchel.screen.redacting import KINDS
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, short, state
 from satchel.surfaces.cli._options import DryRun, Force, InBank, Json, Owner, owner_key
 from satchel.surfaces.cli._stdout import file_or_none
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 _SHOWN = 20
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("redact")(redact_command)
     app.command("recover")(recover_command)
@@ -25,41 +25,37 @@ def add_to(app: typer.Typer) -> None:
 
 def redact_command(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or the start of them.")
+        list[str] | None, Argument(metavar="[ID]...", help="Ids, or the start of them.")
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--where", metavar="NAME=VALUE", help="What the memories say, as for erase. Repeatable."
         ),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", help=f"Only this: {', '.join(KINDS)}. Repeatable."),
+        Option("--kind", help=f"Only this: {', '.join(KINDS)}. Repeatable."),
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", help="These words, wherever they stand. Repeatable."),
+        Option("--text", help="These words, wherever they stand. Repeatable."),
     ] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(
-            "--field", help="This member as a whole, such as /metadata/phone. Repeatable."
-        ),
+        Option("--field", help="This member as a whole, such as /metadata/phone. Repeatable."),
     ] = None,
     detector: Annotated[
         str | None,
-        typer.Option("--detector", help="Look with this as well: presidio."),
+        Option("--detector", help="Look with this as well: presidio."),
     ] = None,
     recover_for: Annotated[
         list[str] | None,
-        typer.Option(
-            "--recover-for", help="Keep the original, sealed for this key: a name or did:key."
-        ),
+        Option("--recover-for", help="Keep the original, sealed for this key: a name or did:key."),
     ] = None,
     recover_to: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--recover-to",
             help="Keep the original as an age file for age1..., a file with recipients, or an"
             " identity here. Repeatable.",
@@ -119,14 +115,14 @@ def _show(done: Redacted) -> None:
 
 
 def recover_command(
-    memory: Annotated[str, typer.Argument(metavar="ID", help="Id of the memory, or its start.")],
+    memory: Annotated[str, Argument(metavar="ID", help="Id of the memory, or its start.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A new private file; else stdout.")
+        Path | None, Option("--output", "-o", help="A new private file; else stdout.")
     ] = None,
     key: Owner = None,
     sealed: Annotated[
         bool,
-        typer.Option("--sealed", help="Write the age file, for whoever has its identity."),
+        Option("--sealed", help="Write the age file, for whoever has its identity."),
     ] = False,
     force: Force = False,
     bank: InBank = None,
@@ -144,7 +140,7 @@ def recover_command(
 
     output = file_or_none(output)
     if sealed and output is None:
-        raise typer.BadParameter("an age file goes to a file: --output", param_hint="--sealed")
+        raise UsageError("an age file goes to a file: --output", field="--sealed")
     with opened_bank(state.settings, bank) as opened:
         if sealed:
             identity, content = kept_age_file(opened, memory)

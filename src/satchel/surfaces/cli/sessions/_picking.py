@@ -2,7 +2,7 @@
 
 import sys
 
-import typer
+import click
 
 from satchel.actions.opened import OpenBank
 from satchel.actions.sessions.looking import list_checkpoints, list_sessions
@@ -18,13 +18,13 @@ def picked_session(bank: OpenBank) -> str:
 
     Raises:
         UsageError: If nobody can be asked, or there is none.
-        typer.Abort: If nothing was chosen.
+        click.Abort: If nothing was chosen.
     """
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("which session?", hint="Name it. See: satchel sessions list.")
+        raise UsageError("which session?", hint="Name it. See: satchel session list.")
     found = list_sessions(bank)
     if not found:
-        raise UsageError("there is no session yet", hint="Record one: satchel sessions record.")
+        raise UsageError("there is no session yet", hint="Record one: satchel session record.")
     newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)[:_MOST]
     rows = [
         (one.id, f"{one.name or short(one.id)}, {count(one.messages, 'message')}  {from_of(one)}")
@@ -37,7 +37,7 @@ def picked_point(bank: OpenBank, session: str) -> str | None:
     """Have a person choose a point: a checkpoint, a message by its number, or the end.
 
     Raises:
-        typer.Abort: If nothing was chosen.
+        click.Abort: If nothing was chosen.
     """
     rows = [
         (one.id, f"message {one.number:,}  {one.name or why_of(one)}")
@@ -58,4 +58,4 @@ def _picked(question: str, rows: list[tuple[str, str]]) -> str:
         return rows[int(answer) - 1][0]
     if answer == _END or (answer.startswith("m") and answer[1:].isdecimal()):
         return answer if answer == _END else f"message:{answer[1:]}"
-    raise typer.Abort
+    raise click.Abort

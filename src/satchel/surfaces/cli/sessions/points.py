@@ -1,9 +1,7 @@
-"""``satchel checkpoint``, ``fork`` and ``distill``: points of a conversation, and going back."""
+"""``satchel session fork``, ``distill`` and ``checkpoint``: points of a conversation."""
 
 from enum import StrEnum
 from typing import Annotated
-
-import typer
 
 from satchel.actions.inferring.models import distiller_of
 from satchel.actions.opened import opened_bank
@@ -23,12 +21,13 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import DryRun, InBank, Json, tell_secrets
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.sessions._picking import picked_point, picked_session
 from satchel.surfaces.cli.sessions._showing import show_checkpoints
 from satchel.surfaces.cli.sessions.talks import At, Session
 
 PointName = Annotated[
-    str | None, typer.Option("--name", help="What to call the point that can be returned to.")
+    str | None, Option("--name", help="What to call the point that can be returned to.")
 ]
 
 
@@ -39,14 +38,14 @@ class Memories(StrEnum):
     AS_OF = "as-of"
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(sessions: Group) -> None:
     """Add the commands of this module."""
-    points = typer.Typer(no_args_is_help=True, help="Points of a conversation to return to.")
+    points = Group(help="Manage points of a conversation to return to.")
     points.command("create")(create_command)
     points.command("list")(list_command)
-    app.add_typer(points, name="checkpoint")
-    app.command("fork")(fork_command)
-    app.command("distill")(distill_command)
+    sessions.command("fork")(fork_command)
+    sessions.command("distill")(distill_command)
+    sessions.add(points, name="checkpoint")
 
 
 def create_command(
@@ -58,7 +57,7 @@ def create_command(
 ) -> None:
     """Keep a point of a session to return to; its end, unless another is named.
 
-    Example: `satchel checkpoint create trip --name "before booking"`
+    Example: `satchel session checkpoint create trip --name "before booking"`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         done = branching.create_checkpoint(opened, session, name=name, at=at)
@@ -72,7 +71,7 @@ def create_command(
 def list_command(session: Session, bank: InBank = None, as_json: Json = False) -> None:
     """List the points that a session can return to, those from before it was forked included.
 
-    Example: `satchel checkpoint list trip`
+    Example: `satchel session checkpoint list trip`
     """
     with opened_bank(state.settings, bank) as opened:
         found = looking.list_checkpoints(opened, session)
@@ -81,19 +80,19 @@ def list_command(session: Session, bank: InBank = None, as_json: Json = False) -
     elif found:
         show_checkpoints(found)
     else:
-        message("no checkpoints yet; make one: satchel checkpoint create SESSION")
+        message("no checkpoints yet; make one: satchel session checkpoint create SESSION")
 
 
 def fork_command(
     session: Annotated[
         str | None,
-        typer.Argument(help="Its id, six of its first digits or more, or its name."),
+        Argument(help="Its id, six of its first digits or more, or its name."),
     ] = None,
     at: At = None,
-    name: Annotated[str | None, typer.Option("--name", help="What to call the fork.")] = None,
+    name: Annotated[str | None, Option("--name", help="What to call the fork.")] = None,
     memories: Annotated[
         Memories,
-        typer.Option("--memories", help="as-of hides memories that came after the point."),
+        Option("--memories", help="as-of hides memories that came after the point."),
     ] = Memories.ALL,
     bank: InBank = None,
     as_json: Json = False,
@@ -103,7 +102,7 @@ def fork_command(
     Later messages are not in the fork, and what is kept beside them is as it was at the point.
     Memories that came later are kept. At a terminal, without a session, one can be chosen.
 
-    Example: `satchel fork trip --at 50 --name "trip by train"`
+    Example: `satchel session fork trip --at 50 --name "trip by train"`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         if session is None:
@@ -121,15 +120,15 @@ def distill_command(
     name: PointName = None,
     distiller: Annotated[
         str | None,
-        typer.Option("--distiller", help="What does it: extractive (no model), or openai."),
+        Option("--distiller", help="What does it: extractive (no model), or openai."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="A model behind a server; [default: inference.chat_model]"),
+        Option("--model", help="A model behind a server; [default: inference.chat_model]"),
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--endpoint", help="Address of the server, without a key; [default: inference.base_url]"
         ),
     ] = None,
@@ -144,7 +143,7 @@ def distill_command(
     sentences are picked, none is written. A server speaks the language of OpenAI's API; what it
     answers is kept as data, and never trusted further than an agent.
 
-    Example: `satchel distill trip`
+    Example: `satchel session distill trip`
     """
     chosen = distiller_of(state.settings, distiller, model=model, endpoint=endpoint)
     with opened_bank(state.settings, bank, writes=not dry_run) as opened:

@@ -1,10 +1,9 @@
-"""``satchel sessions``: recording conversations and looking at them."""
+"""``satchel session``: recording conversations and looking at them."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from satchel.actions.opened import opened_bank
 from satchel.actions.paths.permission import file_to_read
@@ -17,6 +16,7 @@ from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, short, state
 from satchel.surfaces.cli._options import InBank, Json, Scrub, owner_key, tell_secrets
 from satchel.surfaces.cli._stdin import stdin_as_file
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.sessions._showing import (
     from_of,
     show_checkpoints,
@@ -25,23 +25,20 @@ from satchel.surfaces.cli.sessions._showing import (
     show_tree,
 )
 
-Session = Annotated[
-    str, typer.Argument(help="Its id, six of its first digits or more, or its name.")
-]
+Session = Annotated[str, Argument(help="Its id, six of its first digits or more, or its name.")]
 At = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--at",
         help="A point: a message (number or id), a checkpoint (id or name), distillation:2.",
     ),
 ]
 _LISTED = 100
-Last = Annotated[int, typer.Option("--last", help="How many messages are shown.")]
+Last = Annotated[int, Option("--last", help="How many messages are shown.")]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(sessions: Group) -> None:
     """Add the commands of this module."""
-    sessions = typer.Typer(no_args_is_help=True, help="Conversations, and their branches.")
     sessions.command("record")(record_command)
     sessions.command("set")(set_command)
     sessions.command("list")(list_command)
@@ -49,19 +46,16 @@ def add_to(app: typer.Typer) -> None:
     sessions.command("diff")(diff_command)
     sessions.command("rename")(rename_command)
     sessions.command("archive")(archive_command)
-    app.add_typer(sessions, name="sessions")
 
 
 def record_command(
-    file: Annotated[
-        Path, typer.Argument(help="Messages as JSON, one on a line; - for standard input.")
-    ],
+    file: Annotated[Path, Argument(help="Messages as JSON, one on a line; - for standard input.")],
     session: Annotated[
-        str | None, typer.Option("--session", help="Add to this session; else a new one begins.")
+        str | None, Option("--session", help="Add to this session; else a new one begins.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="What to call a new session.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Whose conversation it is.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="With whom.")] = None,
+    name: Annotated[str | None, Option("--name", help="What to call a new session.")] = None,
+    agent: Annotated[str | None, Option("--agent", help="Whose conversation it is.")] = None,
+    user: Annotated[str | None, Option("--user", help="With whom.")] = None,
     scrub_secrets: Scrub = False,
     bank: InBank = None,
     as_json: Json = False,
@@ -72,7 +66,7 @@ def record_command(
     of what is kept beside the messages: `{"working_state": ...}`, `{"thread_summary": "..."}` or
     `{"note": {"content": "...", "category": "task"}}`.
 
-    Example: `satchel sessions record talk.jsonl --name "trip to Oslo"`
+    Example: `satchel session record talk.jsonl --name "trip to Oslo"`
     """
     if session is not None and (name or agent or user):
         raise UsageError("--name, --agent and --user are for a new session", field="session")
@@ -92,21 +86,21 @@ def record_command(
 def set_command(
     session: Session,
     working_state: Annotated[
-        str | None, typer.Option("--working-state", help="What the agent is at, as JSON.")
+        str | None, Option("--working-state", help="What the agent is at, as JSON.")
     ] = None,
     summary: Annotated[
-        str | None, typer.Option("--summary", help="What the conversation was about so far.")
+        str | None, Option("--summary", help="What the conversation was about so far.")
     ] = None,
-    note: Annotated[str | None, typer.Option("--note", help="Something to keep in mind.")] = None,
+    note: Annotated[str | None, Option("--note", help="Something to keep in mind.")] = None,
     category: Annotated[
-        str, typer.Option("--category", help="task, decision, preference, correction or context.")
+        str, Option("--category", help="task, decision, preference, correction or context.")
     ] = "context",
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
     """Change what is kept beside a session's messages; a fork from before does not see it.
 
-    Example: `satchel sessions set trip --working-state '{"task": "book"}' --note "by train"`
+    Example: `satchel session set trip --working-state '{"task": "book"}' --note "by train"`
     """
     parsed: Any = None
     if working_state is not None:
@@ -127,19 +121,17 @@ def set_command(
 
 
 def list_command(
-    archived: Annotated[
-        bool, typer.Option("--archived", help="Include archived sessions.")
-    ] = False,
+    archived: Annotated[bool, Option("--archived", help="Include archived sessions.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="How many of the newest sessions.")
+        int, Option("--limit", minimum=1, help="How many of the newest sessions.")
     ] = _LISTED,
-    everything: Annotated[bool, typer.Option("--all", help="All sessions.")] = False,
+    everything: Annotated[bool, Option("--all", help="All sessions.")] = False,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
     """List the newest sessions: a fork below what it was forked from, with where it begins.
 
-    Example: `satchel sessions list --all`
+    Example: `satchel session list --all`
     """
     with opened_bank(state.settings, bank) as opened:
         most = None if everything else limit
@@ -151,20 +143,20 @@ def list_command(
     elif found:
         show_tree(found)
     else:
-        message("no sessions yet; record one: satchel sessions record FILE")
+        message("no sessions yet; record one: satchel session record FILE")
 
 
 def show_command(
     session: Session,
     at: At = None,
     last: Last = MOST_SHOWN,
-    everything: Annotated[bool, typer.Option("--all", help="All messages.")] = False,
+    everything: Annotated[bool, Option("--all", help="All messages.")] = False,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
     """Show a session at one of its points: its last messages, its state, its checkpoints.
 
-    Example: `satchel sessions show trip --at 50`
+    Example: `satchel session show trip --at 50`
     """
     with opened_bank(state.settings, bank) as opened:
         found = looking.show_session(opened, session, at=at, last=None if everything else last)
@@ -176,14 +168,14 @@ def show_command(
 
 def diff_command(
     one: Session,
-    other: Annotated[str, typer.Argument(help="Another session.")],
-    limit: Annotated[int, typer.Option("--limit", help="Messages of each that are shown.")] = 5,
+    other: Annotated[str, Argument(help="Another session.")],
+    limit: Annotated[int, Option("--limit", help="Messages of each that are shown.")] = 5,
     bank: InBank = None,
     as_json: Json = False,
 ) -> int:
     """Show where two sessions part, and what each has from there on; status 1 where they differ.
 
-    Example: `satchel sessions diff trip "trip by train"`
+    Example: `satchel session diff trip "trip by train"`
     """
     with opened_bank(state.settings, bank) as opened:
         found = looking.diff_sessions(opened, one, other, limit=limit)
@@ -196,13 +188,13 @@ def diff_command(
 
 def rename_command(
     session: Session,
-    name: Annotated[str, typer.Argument(help="The name from now on.")],
+    name: Annotated[str, Argument(help="The name from now on.")],
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
     """Give a session another name.
 
-    Example: `satchel sessions rename 3f9a2c "trip to Oslo"`
+    Example: `satchel session rename 3f9a2c "trip to Oslo"`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         done = branching.rename_session(opened, session, name)
@@ -214,13 +206,13 @@ def rename_command(
 
 def archive_command(
     session: Session,
-    restore: Annotated[bool, typer.Option("--restore", help="Take it out again.")] = False,
+    restore: Annotated[bool, Option("--restore", help="Take it out again.")] = False,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
     """Put a session away: it is not listed any more, and nothing of it is lost.
 
-    Example: `satchel sessions archive trip`
+    Example: `satchel session archive trip`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         done = branching.archive_session(opened, session, restore=restore)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from satchel.actions.moving.disclosing import disclose
 from satchel.actions.moving.exported import Export, ExportOptions
@@ -27,21 +26,22 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
 )
 from satchel.surfaces.cli._stdout import NAME, output_file
+from satchel.surfaces.cli._tree import Group, Option
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the command of this module."""
     app.command("disclose")(disclose_command)
 
 
 def disclose_command(
     entry: Annotated[
-        list[str], typer.Option("--entry", help="Id of an entry, or the start of it. Repeatable.")
+        list[str], Option("--entry", help="Id of an entry, or the start of it. Repeatable.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; - for stdout.")],
+    output: Annotated[Path, Option("--output", "-o", help="File to write; - for stdout.")],
     withhold: Annotated[
         list[str] | None,
-        typer.Option("--withhold", help="Only name this ancestor, with its proof. Repeatable."),
+        Option("--withhold", help="Only name this ancestor, with its proof. Repeatable."),
     ] = None,
     bank: InBank = None,
     sign_with: SignWith = None,

@@ -3,28 +3,27 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.encrypting.files import Crypted, decrypt_file, encrypt_file
 from satchel.surfaces.cli._console import line, message, print_json, size, state
 from satchel.surfaces.cli._options import Force, Json, lock_of
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("encrypt")(encrypt_command)
     app.command("decrypt")(decrypt_command)
 
 
 def encrypt_command(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="File to encrypt.")],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, such as IN.age.")],
+    source: Annotated[Path, Argument(metavar="IN", help="File to encrypt.")],
+    output: Annotated[Path, Argument(metavar="OUT", help="File to write, such as IN.age.")],
     to: Annotated[
         list[str] | None,
-        typer.Option(help="age1..., a file with recipients, or an identity here. Repeatable."),
+        Option(help="age1..., a file with recipients, or an identity here. Repeatable."),
     ] = None,
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Under a passphrase, which is asked for.")
+        bool, Option("--passphrase", help="Under a passphrase, which is asked for.")
     ] = False,
     force: Force = False,
     as_json: Json = False,
@@ -41,8 +40,8 @@ def encrypt_command(
 
 
 def decrypt_command(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="Encrypted file.")],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, mode 0600.")],
+    source: Annotated[Path, Argument(metavar="IN", help="Encrypted file.")],
+    output: Annotated[Path, Argument(metavar="OUT", help="File to write, mode 0600.")],
     force: Force = False,
     as_json: Json = False,
 ) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from satchel.actions.opened import opened_bank
 from satchel.actions.tokens import issuing, judging, revoking
 from satchel.actions.tokens.issuing import TokenAsked
 from satchel.actions.tokens.told import ChainTold
+from satchel.errors import UsageError
 from satchel.surfaces.cli._console import (
     facts,
     line,
@@ -22,67 +22,62 @@ from satchel.surfaces.cli._console import (
 )
 from satchel.surfaces.cli._options import Force, InBank, Json, Owner, owner_key
 from satchel.surfaces.cli._stdout import NAME, file_or_none, output_file
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
-token = typer.Typer(no_args_is_help=True, help="What others may do with the memory of a bank.")
+token = Group(help="What others may do with the memory of a bank.")
 
-_File = Annotated[str, typer.Argument(metavar="TOKEN", help="The token: a file, or its JSON.")]
+_File = Annotated[str, Argument(metavar="TOKEN", help="The token: a file, or its JSON.")]
 _Audience = Annotated[
     str | None,
-    typer.Option("--audience", help="Whose it is to be: a did:key, a key's name here, or a file."),
+    Option("--audience", help="Whose it is to be: a did:key, a key's name here, or a file."),
 ]
 _Allow = Annotated[
     str,
-    typer.Option(
-        "--allow", help="Of read, write, derive, redact, export, rehydrate; joined by commas."
-    ),
+    Option("--allow", help="Of read, write, derive, redact, export, rehydrate; joined by commas."),
 ]
-_Entry = Annotated[list[str] | None, typer.Option("--entry", help="Only this entry. Repeatable.")]
+_Entry = Annotated[list[str] | None, Option("--entry", help="Only this entry. Repeatable.")]
 _EntriesFrom = Annotated[
-    Path | None, typer.Option("--entries-from", help="Only the entries of this file, an id a line.")
+    Path | None, Option("--entries-from", help="Only the entries of this file, an id a line.")
 ]
 _Component = Annotated[
-    list[str] | None, typer.Option("--component", help="Only this component. Repeatable.")
+    list[str] | None, Option("--component", help="Only this component. Repeatable.")
 ]
 _AnyTag = Annotated[
-    list[str] | None, typer.Option("--any-tag", help="Only with one of these tags. Repeatable.")
+    list[str] | None, Option("--any-tag", help="Only with one of these tags. Repeatable.")
 ]
 _AllTags = Annotated[
-    list[str] | None, typer.Option("--tag", help="Only with all of these tags. Repeatable.")
+    list[str] | None, Option("--tag", help="Only with all of these tags. Repeatable.")
 ]
 _NoTag = Annotated[
-    list[str] | None, typer.Option("--no-tag", help="Only without these tags. Repeatable.")
+    list[str] | None, Option("--no-tag", help="Only without these tags. Repeatable.")
 ]
 _Everything = Annotated[
     bool,
-    typer.Option("--everything", help="No bounds; of a part: those that the token has itself."),
+    Option("--everything", help="No bounds; of a part: those that the token has itself."),
 ]
 _Expires = Annotated[
     str | None,
-    typer.Option("--expires", help="Its end: a moment, or 30m, 12h, 7d, 2w from now."),
+    Option("--expires", help="Its end: a moment, or 30m, 12h, 7d, 2w from now."),
 ]
 _NotBefore = Annotated[
-    str | None, typer.Option("--not-before", help="Its beginning, likewise; at once otherwise.")
+    str | None, Option("--not-before", help="Its beginning, likewise; at once otherwise.")
 ]
-_Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File for it; on stdout otherwise.")
-]
+_Output = Annotated[Path | None, Option("--output", "-o", help="File for it; on stdout otherwise.")]
 _Artifact = Annotated[
     str | None,
-    typer.Option("--artifact", help="Root hash of the one artifact that it is for, not the bank."),
+    Option("--artifact", help="Root hash of the one artifact that it is for, not the bank."),
 ]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(token, name="token")
+    app.add(token, name="token")
 
 
 @token.command("issue")
 def issue_command(
     audience: _Audience = None,
-    bearer: Annotated[
-        bool, typer.Option("--bearer", help="For whoever has it; a day at most.")
-    ] = False,
+    bearer: Annotated[bool, Option("--bearer", help="For whoever has it; a day at most.")] = False,
     allow: _Allow = "read",
     entry: _Entry = None,
     entries_from: _EntriesFrom = None,
@@ -109,7 +104,7 @@ def issue_command(
     Example: `satchel token issue --audience specialist --component procedural --allow read`
     """
     if bearer is (audience is not None):
-        raise typer.BadParameter("say --audience KEY, or --bearer", param_hint="--audience")
+        raise UsageError("say --audience KEY, or --bearer", field="--audience")
     asked = TokenAsked(
         audience=audience,
         permissions=_words(allow),
@@ -136,7 +131,7 @@ def attenuate_command(
     there: _File,
     audience: Annotated[
         str,
-        typer.Option("--audience", help="Whose the part is to be; as for `satchel token issue`."),
+        Option("--audience", help="Whose the part is to be; as for `satchel token issue`."),
     ],
     allow: _Allow = "read",
     entry: _Entry = None,
@@ -195,14 +190,12 @@ def inspect_command(there: _File, as_json: Json = False) -> None:
 def verify_command(
     there: _File,
     may: Annotated[
-        str, typer.Option("--may", help="It has to allow all of these; joined by commas.")
+        str, Option("--may", help="It has to allow all of these; joined by commas.")
     ] = "",
-    entry: Annotated[
-        str | None, typer.Option("--entry", help="It has to cover this entry.")
-    ] = None,
+    entry: Annotated[str | None, Option("--entry", help="It has to cover this entry.")] = None,
     revocations: Annotated[
         Path | None,
-        typer.Option("--revocations", help="Signed list of revoked tokens, for another's bank."),
+        Option("--revocations", help="Signed list of revoked tokens, for another's bank."),
     ] = None,
     artifact: _Artifact = None,
     as_json: Json = False,
@@ -231,9 +224,9 @@ def verify_command(
 @token.command("revoke")
 def revoke_command(
     wanted: Annotated[
-        str, typer.Argument(metavar="TOKEN", help="Its id, the start of that, or its file.")
+        str, Argument(metavar="TOKEN", help="Its id, the start of that, or its file.")
     ],
-    reason: Annotated[str | None, typer.Option(help="Why, for whoever reads the log.")] = None,
+    reason: Annotated[str | None, Option(help="Why, for whoever reads the log.")] = None,
     bank: InBank = None,
     key: Owner = None,
     as_json: Json = False,
@@ -254,9 +247,9 @@ def revoke_command(
 def list_command(
     bank: InBank = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that ended or were revoked.")
+        bool, Option("--all", help="Also those that ended or were revoked.")
     ] = False,
-    limit: Annotated[int, typer.Option(help="How many at most.")] = 100,
+    limit: Annotated[int, Option(help="How many at most.")] = 100,
     as_json: Json = False,
 ) -> None:
     """List the tokens that were issued for a bank, the newest first.
@@ -287,9 +280,9 @@ def list_command(
 
 @token.command("revocations")
 def revocations_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; - for stdout.")],
+    output: Annotated[Path, Option("--output", "-o", help="File to write; - for stdout.")],
     expires: Annotated[
-        str, typer.Option(help="Until when it counts: a moment, or 12h, 7d, 2w; 90 days at most.")
+        str, Option(help="Until when it counts: a moment, or 12h, 7d, 2w; 90 days at most.")
     ] = "7d",
     bank: InBank = None,
     key: Owner = None,

@@ -2,34 +2,31 @@
 
 from typing import Annotated
 
-import typer
-
 from satchel.actions.memories.changing import Moved
 from satchel.actions.opened import opened_bank
 from satchel.actions.waking import promoting, quarantining
 from satchel.actions.waking.quarantining import Held
 from satchel.surfaces.cli._console import gist, line, message, print_json, short, state
 from satchel.surfaces.cli._options import DryRun, InBank, Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.waking.rehydrating import Enforced
 
-quarantine = typer.Typer(
-    no_args_is_help=True, help="Review memories that are neither recalled nor provided."
-)
+quarantine = Group(help="Review memories that are neither recalled nor provided.")
 
-Ids = Annotated[list[str], typer.Argument(help="Ids, or six of their first digits or more.")]
-Why = Annotated[str | None, typer.Option("--reason", help="Why; for the history.")]
-Who = Annotated[str | None, typer.Option("--actor", help="Who does it, such as agent:planner.")]
+Ids = Annotated[list[str], Argument(help="Ids, or six of their first digits or more.")]
+Why = Annotated[str | None, Option("--reason", help="Why; for the history.")]
+Who = Annotated[str | None, Option("--actor", help="Who does it, such as agent:planner.")]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add_typer(quarantine, name="quarantine")
+    app.add(quarantine, name="quarantine")
     app.command("promote")(promote_command)
 
 
 @quarantine.command("list")
 def list_command(
-    limit: Annotated[int, typer.Option(help="How many at most.")] = 100,
+    limit: Annotated[int, Option(help="How many at most.")] = 100,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
@@ -54,7 +51,7 @@ def list_command(
 
 @quarantine.command("show")
 def show_command(
-    memory: Annotated[str, typer.Argument(help="Its id, or six of its first digits or more.")],
+    memory: Annotated[str, Argument(help="Its id, or six of its first digits or more.")],
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +74,7 @@ def show_command(
 @quarantine.command("scan")
 def scan_command(
     enforce: Annotated[
-        Enforced | None, typer.Option(help="What to look for; rehydrate.enforce otherwise.")
+        Enforced | None, Option(help="What to look for; rehydrate.enforce otherwise.")
     ] = None,
     dry_run: DryRun = False,
     bank: InBank = None,
@@ -129,11 +126,11 @@ def add_command(
 @quarantine.command("release")
 def release_command(
     memories: Annotated[
-        list[str] | None, typer.Argument(help="IDs, or prefixes of six digits or more.")
+        list[str] | None, Argument(help="IDs, or prefixes of six digits or more.")
     ] = None,
     own: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--own", help="Everything of your own that an earlier version quarantined on reading."
         ),
     ] = False,
@@ -181,7 +178,7 @@ def reject_command(
 def promote_command(
     memories: Ids,
     trust: Annotated[
-        str, typer.Option(help="Raise it to: user, agent, tool, external, imported.")
+        str, Option(help="Raise it to: user, agent, tool, external, imported.")
     ] = "user",
     reason: Why = None,
     actor: Who = None,

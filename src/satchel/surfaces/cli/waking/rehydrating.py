@@ -4,8 +4,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from satchel.actions.waking.of_files import FromFile
 from satchel.actions.waking.rehydrating import Wanted, rehydrate_bank, rehydrate_file
 from satchel.errors import UsageError
@@ -13,6 +11,7 @@ from satchel.rehydrate.rehydrated import Rehydrated, Shown
 from satchel.seal.verify.verification import Outcome
 from satchel.surfaces.cli._console import line, message, print_json, short, state
 from satchel.surfaces.cli._options import Accept, InBank, Json
+from satchel.surfaces.cli._tree import Argument, Group, Option
 
 _MOST_EXPLAINED = 200
 _MOST_WITHHELD = 20
@@ -56,72 +55,69 @@ class Messages(StrEnum):
     GEMINI = "gemini"
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Group) -> None:
     """Add the command of this module."""
     app.command("rehydrate")(rehydrate_command)
 
 
 def rehydrate_command(
-    file: Annotated[
-        Path | None, typer.Argument(help="A file of any format, in place of a bank.")
-    ] = None,
+    file: Annotated[Path | None, Argument(help="A file of any format, in place of a bank.")] = None,
     bank: InBank = None,
-    task: Annotated[str, typer.Option(help="What the model is going to do.")] = "",
+    task: Annotated[str, Option(help="What the model is going to do.")] = "",
     budget: Annotated[
-        int | None, typer.Option(help="Tokens of the whole text; the model's default.")
+        int | None, Option(help="Tokens of the whole text; the model's default.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="The model it is for, such as gpt-4o, claude, gemini, llama.")
+        str | None, Option(help="The model it is for, such as gpt-4o, claude, gemini, llama.")
     ] = None,
-    style: Annotated[Style | None, typer.Option(help="Parts by their names, or sentences.")] = None,
+    style: Annotated[Style | None, Option(help="Parts by their names, or sentences.")] = None,
     framing: Annotated[
-        Framing | None, typer.Option(help="Reversible and contained, or as the paper has it.")
+        Framing | None, Option(help="Reversible and contained, or as the paper has it.")
     ] = None,
     component: Annotated[
-        list[str] | None, typer.Option(help="Only of this component; may be repeated.")
+        list[str] | None, Option(help="Only of this component; may be repeated.")
     ] = None,
     trust: Annotated[
         str | None,
-        typer.Option(help="Trusted at least as: user, agent, tool, external, imported."),
+        Option(help="Trusted at least as: user, agent, tool, external, imported."),
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Whose memory it is.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Which agent's.")] = None,
-    run: Annotated[str | None, typer.Option(help="Of which run.")] = None,
-    app: Annotated[str | None, typer.Option(help="Of which application.")] = None,
-    enforce: Annotated[
-        Enforced | None, typer.Option(help="Whose imperatives are withheld.")
-    ] = None,
+    user: Annotated[str | None, Option(help="Whose memory it is.")] = None,
+    agent: Annotated[str | None, Option(help="Which agent's.")] = None,
+    run: Annotated[str | None, Option(help="Of which run.")] = None,
+    app: Annotated[str | None, Option(help="Of which application.")] = None,
+    enforce: Annotated[Enforced | None, Option(help="Whose imperatives are withheld.")] = None,
     similarity: Annotated[
-        Similar, typer.Option(help="Words and meaning, or cosines of vectors alone.")
+        Similar, Option(help="Words and meaning, or cosines of vectors alone.")
     ] = Similar.RECALL,
     relevance: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Leave out what is less relevant, 0 to 1.")
+        float | None, Option(minimum=0, maximum=1, help="Leave out what is less relevant, 0 to 1.")
     ] = None,
     any_time: Annotated[
-        bool, typer.Option("--any-time", help="Ignore a time named in the task.")
+        bool, Option("--any-time", help="Ignore a time named in the task.")
     ] = False,
     summariser: Annotated[
-        str | None, typer.Option(help="What shortens memories: sentences, or openai.")
+        str | None, Option(help="What shortens memories: sentences, or openai.")
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help="The system prompt that messages begin with.")
+        str | None, Option(help="The system prompt that messages begin with.")
     ] = None,
     messages: Annotated[
-        Messages | None, typer.Option(help="Print messages for this SDK, as JSON.")
+        Messages | None, Option(help="Print messages for this SDK, as JSON.")
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", help="Format of the file; recognised otherwise.")
+        str | None,
+        Option("--from", help="Format of the file; recognised otherwise.", values="format"),
     ] = None,
     unsafe_accept: Accept = None,
     trust_key: Annotated[
         list[str] | None,
-        typer.Option("--trust-key", help="Believe this key once, for a file. Repeatable."),
+        Option("--trust-key", help="Believe this key once, for a file. Repeatable."),
     ] = None,
     token: Annotated[
-        str | None, typer.Option("--token", help="Capability token to present: a file.")
+        str | None, Option("--token", help="Capability token to present: a file.")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what each stage did, and why each is there.")
+        bool, Option("--explain", help="Say what each stage did, and why each is there.")
     ] = False,
     as_json: Json = False,
 ) -> None:

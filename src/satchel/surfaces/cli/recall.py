@@ -1,4 +1,4 @@
-"""What ``satchel recall`` does, without the framework that reads its options elsewhere."""
+"""``satchel recall``."""
 
 from contextlib import AbstractContextManager
 
@@ -7,23 +7,20 @@ from satchel.actions.filing.behind import is_behind
 from satchel.actions.inferring.keeping_up import opened_to_ask
 from satchel.actions.opened import OpenBank
 from satchel.actions.recall import RecallOptions, recall_in
-from satchel.surfaces.cli._console import count, line, message, print_json, state, wrapped
+from satchel.surfaces.cli._console import count, line, message, state, wrapped
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._tree import Group
 
 _SHOWN_DIGITS = len("blake3:") + 8
 _SHOWN_TEXT = 2000
 
 
-def recall_and_show(bank: str | None, options: RecallOptions, *, as_json: bool) -> None:
-    """Answer, and print the answer."""
-    with to_recall(bank, options) as opened:
-        answer = recall_in.run(opened, options)
-    if as_json:
-        print_json(answer)
-    else:
-        show_answer(answer)
+def add_to(group: Group) -> None:
+    """Add the command of this module."""
+    command(group, recall_in, show_answer, bank=_opened)
 
 
-def to_recall(bank: str | None, options: RecallOptions) -> AbstractContextManager[OpenBank]:
+def _opened(bank: str | None, options: RecallOptions) -> AbstractContextManager[OpenBank]:
     """Open the bank that is searched."""
     return opened_to_ask(state.settings, bank, options.text, also=is_behind)
 
