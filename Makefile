@@ -14,8 +14,8 @@ demo: .venv/.runtime           ## the main job on a sample export
 check: .venv/.dev lint types layers docs test demo   ## everything CI runs
 	@echo "check: all passed"
 
-prove: .venv/.dev              ## kills, faults, peers, ratios (under 25 minutes)
-	HYPOTHESIS_PROFILE=prove $(BIN)python -m pytest -q -m 'prove or hypothesis' -o timeout=1500 tests
+prove: .venv/.dev              ## kills, faults, peers, ratios (more than an hour)
+	HYPOTHESIS_PROFILE=prove $(BIN)python -m pytest -q -n 2 -m 'prove or hypothesis' -o timeout=1500 tests
 	$(BIN)python -m benchmarks.report
 
 bench-full: .venv/.dev         ## a million entries; by hand
