@@ -37,7 +37,7 @@ def may_fork() -> bool:
 
 
 @contextmanager
-def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[bytes]]:
+def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memoryview]]:
     """Run work in a forked process, and give what it yields, in its order.
 
     It is ended when the block ends. The pipe between the two bounds how far it is ahead.
@@ -66,7 +66,7 @@ def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[bytes]]:
             process.close()
 
 
-def _received(receiver: Connection) -> Iterator[bytes]:
+def _received(receiver: Connection) -> Iterator[memoryview]:
     while True:
         try:
             frame = receiver.recv_bytes()
@@ -74,7 +74,7 @@ def _received(receiver: Connection) -> Iterator[bytes]:
             raise UnfinishedError("the process that reads did not get to its end") from error
         if frame[:1] == _END:
             return
-        yield frame[1:]
+        yield memoryview(frame)[1:]
 
 
 def _run(receiver: Connection, sender: Connection, frames: Callable[[], Iterable[bytes]]) -> None:
