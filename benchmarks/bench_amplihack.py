@@ -94,7 +94,7 @@ def _episode(number: int) -> dict[str, Any]:
 
 
 def _taken(source: Path, home: Path, *more: str) -> Ran:
-    return satchel("memory", "import", "--agent", "agent", "--input", source, *more, home=home)
+    return satchel("amplihack", "import", "--agent", "agent", "--input", source, *more, home=home)
 
 
 def test_an_agent_goes_in_and_out(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_an_agent_goes_in_and_out(tmp_path: Path) -> None:
     for more in ((), ("--merge",), ()):
         _taken(source, home, *more)
     output = tmp_path / "out.json"
-    satchel("memory", "export", "--agent", "agent", "--output", output, home=home)
+    satchel("amplihack", "export", "--agent", "agent", "--output", output, home=home)
     before, after = (json.loads(path.read_bytes()) for path in (source, output))
     assert {name: len(after[name]) for name in before if name.endswith("s")} == {
         name: len(before[name]) for name in before if name.endswith("s")

@@ -95,7 +95,7 @@ def test_a_command_takes_as_long_with_10_000_banks_as_with_10(own_home: Path) ->
             ["", "times the same with few", "with how many"],
             [
                 ["satchel recall --bank NAME, the whole program", program, FEW],
-                ["a line of satchel banks list", line, SOME],
+                ["a line of satchel bank list", line, SOME],
             ],
             f"Bounds: {PROGRAM_BOUND} and {LIST_BOUND} times.",
         ),

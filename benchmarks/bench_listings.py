@@ -28,12 +28,13 @@ from satchel.continuity.elements import Tip
 from satchel.files import MemoryStore
 from satchel.memory.entries import Semantic
 from satchel.memory.records import Status
+from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.surfaces.cli._parser import index
 from satchel.surfaces.cli.main import run
 
 TINY, FEW, TIMES = 3, 1_000, 10
-GROUP = 1_000
+GROUP = 100
 ROUNDS = 3
 MOST_SLOPE, MOST_BOUNDED = 1.15, 0.35
 """Of the logarithms: 1 is linear, 0 is the same for any number of items."""
@@ -43,12 +44,12 @@ LISTS = frozenset({"list", "ls", "history", "links", "receipts", "audit", "tree"
 
 NOT_HERE = {
     "receipts": "made by imports, whose cost would hide it",
-    "jobs list": "jobs that ended are removed; a person has a handful",
-    "keys list": "one for each identity of a person",
-    "banks list": "bench_banks: 1,000 and 10,000",
+    "job list": "jobs that ended are removed; a person has a handful",
+    "key list": "one for each identity of a person",
+    "bank list": "bench_banks: 1,000 and 10,000",
     "banks owners list": "owners of a bank, a handful",
     "backup list": "one for each backup that is retained",
-    "memory tree": "prints banks, and counts; bench_amplihack",
+    "amplihack tree": "prints banks, and counts; bench_amplihack",
     "token revocations": "writes a file; the tokens are those of token list",
     "code trees": "one for each indexed folder",
 }
@@ -59,7 +60,7 @@ _HEAD = LogHead(size=1, root="blake3:" + "0" * 64)
 
 
 class Home:
-    """A home with a bank that has ``size`` of everything.
+    """A home with a bank that has ``size`` of everything, in turns, as they come in use.
 
     Args:
         folder: The home.
@@ -68,57 +69,51 @@ class Home:
 
     def __init__(self, folder: Path, size: int) -> None:
         self.size = size
+        self.versions = size // 10
         self.settings: Settings = load_settings()
         self.folder = folder
         owner = partial(lambda settings: signing_key(settings)[0], self.settings)
         create_bank(self.settings, NAME, owner())
         with opened_to_fill(self.settings, NAME, owner) as bank:
-            self._memories(bank)
-            self._versions(bank)
-            self._sessions(bank)
+            first, last = seal(Semantic(text="the first of all")), seal(Semantic(text="version 0"))
+            bank.ledger.append([first, last])
+            self.first, self.newest = first.id, last.id
+            self._long_session(bank)
+            for turn in _grouped(iter(range(size))):
+                bank.ledger.append(self._memories(turn))
+                bank.ledger.append(self._versions(turn))
+                bank.ledger.append(self._sessions(turn))
             for _ in range(size // 10):
                 asked = TokenAsked(everything=True)
                 issue_token(bank, asked, owner())
         self._files()
-        self._agents()
 
-    def _memories(self, bank: OpenBank) -> None:
-        first = seal(Semantic(text="the first of all"))
-        bank.ledger.append([first])
-        self.first = first.id
-        held = [seal(Semantic(text=f"held back {number}")) for number in range(self.size)]
-        linked = (
-            seal(Semantic(text=f"memory {number}", parent_ids=(first.id,)))
-            for number in range(self.size)
-        )
-        for some in _grouped(linked):
-            bank.ledger.append(some)
-        for some in _grouped(iter(held)):
-            bank.ledger.append(some)
-        for some in _grouped(seal(Status(target=one.id, state="quarantined")) for one in held):
-            bank.ledger.append(some)
+    def _memories(self, turn: list[int]) -> list[Sealed]:
+        held = [seal(Semantic(text=f"held back {number}")) for number in turn]
+        linked = [
+            seal(Semantic(text=f"memory {number}", parent_ids=(self.first,))) for number in turn
+        ]
+        return [*linked, *held, *(seal(Status(target=one.id, state="quarantined")) for one in held)]
 
-    def _versions(self, bank: OpenBank) -> None:
-        last = seal(Semantic(text="version 0"))
-        bank.ledger.append([last])
-        for number in range(1, self.size // 10):
-            new = seal(Semantic(text=f"version {number}"))
-            status = seal(Status(target=last.id, state="superseded", by=new.id))
-            bank.ledger.append([new, status])
-            last = new
-        self.newest = last.id
+    def _versions(self, turn: list[int]) -> list[Sealed]:
+        records = list[Sealed]()
+        for number in turn[::10]:
+            new = seal(Semantic(text=f"version {number + 1}"))
+            status = Status(target=self.newest, state="superseded", by=new.id)
+            records += [new, seal(status)]
+            self.newest = new.id
+        return records
 
-    def _sessions(self, bank: OpenBank) -> None:
-        for some in _grouped(iter(range(self.size))):
-            records = []
-            for number in some:
-                start = new_session(f"session {number}")
-                recorder = Recorder(Tip(start.id, start.id))
-                records += [
-                    start,
-                    *(recorder.message(Said(role="user", content="x")) for _ in "12"),
-                ]
-            bank.ledger.append(records)
+    def _sessions(self, turn: list[int]) -> list[Sealed]:
+        records = list[Sealed]()
+        for number in turn:
+            start = new_session(f"session {number}")
+            recorder = Recorder(Tip(start.id, start.id))
+            messages = (recorder.message(Said(role="user", content="x")) for _ in "12")
+            records += [start, *messages]
+        return records
+
+    def _long_session(self, bank: OpenBank) -> None:
         start = new_session("long")
         recorder = Recorder(Tip(start.id, start.id))
         records = [start]
@@ -133,7 +128,8 @@ class Home:
             store.write_many([(f"d{n % 20}/{n}.txt", str(n)) for n in range(self.size)])
             store.write_many([("often.txt", str(n)) for n in range(self.size)])
 
-    def _agents(self) -> None:
+    def name_agents(self) -> None:
+        """Put agents into the configuration, which every command reads."""
         said = {f"agent-{n}": {"name": f"Agent {n}", "bank": NAME} for n in range(self.size // 10)}
         file = self.settings.file
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +148,7 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["list", "--bank", NAME],
     ),
     "history": (
-        lambda home: ["history", home.newest, "--bank", NAME, "--limit", str(home.size)],
+        lambda home: ["history", home.newest, "--bank", NAME, "--limit", str(home.versions)],
         lambda home: ["history", home.newest, "--bank", NAME, "--limit", "2"],
     ),
     "links": (
@@ -163,13 +159,13 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda home: ["quarantine", "list", "--bank", NAME, "--limit", str(home.size)],
         lambda _: ["quarantine", "list", "--bank", NAME, "--limit", "10"],
     ),
-    "sessions list": (
-        lambda _: ["sessions", "list", "--bank", NAME, "--all"],
-        lambda _: ["sessions", "list", "--bank", NAME, "--limit", "10"],
+    "session list": (
+        lambda _: ["session", "list", "--bank", NAME, "--all"],
+        lambda _: ["session", "list", "--bank", NAME, "--limit", "10"],
     ),
-    "sessions show": (
-        lambda _: ["sessions", "show", "long", "--bank", NAME, "--all"],
-        lambda _: ["sessions", "show", "session 1", "--bank", NAME, "--last", "2"],
+    "session show": (
+        lambda _: ["session", "show", "long", "--bank", NAME, "--all"],
+        lambda _: ["session", "show", "session 1", "--bank", NAME, "--last", "2"],
     ),
     "checkpoint list": (
         lambda _: ["checkpoint", "list", "long", "--bank", NAME],
@@ -179,21 +175,33 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda home: ["token", "list", "--bank", NAME, "--limit", str(home.size)],
         lambda _: ["token", "list", "--bank", NAME, "--limit", "10"],
     ),
-    "files ls": (
-        lambda _: ["files", "ls", "--key", NAME],
-        lambda _: ["files", "ls", "nothing/", "--key", NAME],
+    "file ls": (
+        lambda _: ["file", "ls", "--key", NAME],
+        lambda _: ["file", "ls", "nothing/", "--key", NAME],
     ),
-    "files history": (
-        lambda _: ["files", "history", "often.txt", "--key", NAME],
-        lambda _: ["files", "history", "d1/1.txt", "--key", NAME],
+    "file history": (
+        lambda _: ["file", "history", "often.txt", "--key", NAME],
+        lambda _: ["file", "history", "d1/1.txt", "--key", NAME],
     ),
-    "files audit": (
-        lambda home: ["files", "audit", "--key", NAME, "--last", str(home.size)],
-        lambda _: ["files", "audit", "--key", NAME, "--last", "10"],
+    "file audit": (
+        lambda home: ["file", "audit", "--key", NAME, "--last", str(home.size)],
+        lambda _: ["file", "audit", "--key", NAME, "--last", "10"],
     ),
     "agent list": (lambda _: ["agent", "list"], lambda _: ["agent", "list"]),
 }
 """Of each listing, the words that list all there is, and those that ask for little."""
+
+
+OF_THE_WHOLE_BANK = {
+    "links": "that none is missing is verified in the whole index of links",
+    "history": "a newer version may be anywhere in the log; all of them are read to be ordered",
+    "sessions list": "a conversation may be renamed anywhere later in the log",
+    "sessions show": "a conversation is found by its name among all of them",
+    "checkpoint list": "a conversation is found by its name among all of them",
+    "token list": "a revocation may be anywhere in the log",
+    "agent list": "all are listed; the configuration is read whole",
+}
+"""Listings of which also a few depend on all items, so that all columns are verified, and why."""
 
 
 def listings() -> Iterator[str]:
@@ -236,13 +244,15 @@ def test_every_listing_is_measured_or_has_a_reason() -> None:
     found = set(listings())
 
     assert found - MEASURED.keys() - NOT_HERE.keys() == set()
-    assert (MEASURED.keys() - {"sessions show"} | NOT_HERE.keys()) - found == set()
+    assert (MEASURED.keys() - {"session show"} | NOT_HERE.keys()) - found == set()
 
 
 def test_every_listing_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of the benchmark below, once, on little."""
     home = _home(tmp_path, monkeypatch, 10 * TINY)
-    for whole, little in MEASURED.values():
+    for name, (whole, little) in MEASURED.items():
+        if name == "agent list":
+            home.name_agents()
         assert seconds(whole(home)) >= 0
         assert seconds(little(home)) >= 0
 
@@ -259,12 +269,15 @@ def test_a_listing_takes_no_more_than_what_it_prints(
         with monkeypatch.context() as patched:
             home = _home(tmp_path / str(size), patched, size)
             for name, (whole, little) in MEASURED.items():
+                if name == "agent list":
+                    home.name_agents()
                 took.setdefault(name, []).extend((seconds(whole(home)), seconds(little(home))))
     rows, steep = [], []
     for name, (all_few, few_few, all_many, few_many) in took.items():
         slopes = (_slope(all_few, all_many), _slope(few_few, few_many))
         rows.append([name, all_few, all_many, slopes[0], few_few, few_many, slopes[1]])
-        if slopes[0] > MOST_SLOPE or (slopes[1] > MOST_BOUNDED and few_many > 0.1):
+        most = MOST_SLOPE if name in OF_THE_WHOLE_BANK else MOST_BOUNDED
+        if slopes[0] > MOST_SLOPE or (slopes[1] > most and few_many > 0.1):
             steep.append((name, *slopes))
     report(
         "listings",

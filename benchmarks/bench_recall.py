@@ -14,7 +14,9 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import ROOT, ROUNDS, Table, report, run
+from benchmarks.scoreboard_recall import postgres_server, recalled_by_store
 from satchel.actions.config import load_settings
+from satchel.actions.evaluating.sets import Conversation, Question, QuestionSet, Turn
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.inferring.keeping_up import keep_up
 from satchel.actions.inferring.models import asking
@@ -40,6 +42,7 @@ GROUP, QUERIES = 5000, 200
 WARM_BOUND_MS, COLD_BOUND = 20.0, 0.4
 MOST_BOUND_MS = 120.0
 STATUSES = 3000
+STORES_BOUND = 0.01
 MOST_VERIFIED = 1.1
 """Times what the same program takes without the time in which columns are verified."""
 
@@ -82,7 +85,7 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
     _warm(ledger, queries[:20])
     times = sorted(_warm(ledger, queries))
     with monkeypatch.context() as patch:
-        patch.setattr(_driving, "few_of", lambda size: size)  # every word nominates
+        patch.setattr(_driving, "FEW", MANY)  # every word nominates
         patch.setattr(_driving, "RANKED", MANY)
         plain = sorted(_warm(ledger, queries))
     fill(store, ledger, WeightedTable())
@@ -133,6 +136,28 @@ def test_turns_of_conversations_are_recalled_with_vectors(
         ),
     )
     assert median(times) * 1000 < bound
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
+    """``benchmarks.scoreboard_recall --stores DATA`` does this with conversations of people."""
+    data = _question_set(3, turns=700, questions=50)
+    with postgres_server() as server:
+        found = recalled_by_store(data, load_settings(), tmp_path / "stores", server)
+    rows = [[name, round(figure, 4)] for name, figure in found.items()]
+    report(
+        "recall-stores",
+        Table(
+            "R@10 on each store, 150 questions about 2,100 turns, with vectors",
+            ["", "R@10"],
+            rows,
+            f"Bound: within {STORES_BOUND} of one another.",
+        ),
+    )
+    assert min(found.values()) > 0
+    assert max(found.values()) < 1  # else nothing is compared
+    assert max(found.values()) - min(found.values()) <= STORES_BOUND
 
 
 @pytest.mark.prove
@@ -275,9 +300,9 @@ import sys, time
 from satchel.ledger.columns import VerifiedColumns
 from satchel.surfaces.cli.main import run
 verify, spent = VerifiedColumns.require, []
-def timed(*given):
+def timed(*given, **named):
     start = time.process_time()
-    verify(*given)
+    verify(*given, **named)
     spent.append(time.process_time() - start)
 VerifiedColumns.require = timed
 status = run(["recall", "harbour report 1234", *{words!r}])
@@ -404,6 +429,31 @@ def _talk(count: int, length: int) -> Iterator[Entry]:
         chance.shuffle(said)
         scope = Scope(run=f"run-{number // _TURNS}")
         yield Episodic(text=" ".join(said), actor=pair[number % 2], scope=scope)
+
+
+def _question_set(conversations: int, *, turns: int, questions: int) -> QuestionSet:
+    """Return conversations in which a turn and the one after it answer a question in few words."""
+    chance, made = random.Random(29), list[Conversation]()  # noqa: S311
+    said = [*_talk(conversations * turns, 20)]
+    for number in range(conversations):
+        some = said[number * turns : (number + 1) * turns]
+        spoken = tuple(
+            Turn(
+                name=str(at),
+                session=str(one.scope.run if one.scope else ""),
+                speaker=str(one.actor),
+                text=one.text or "",
+            )
+            for at, one in enumerate(some)
+            if isinstance(one, Episodic)
+        )
+        asked = list[Question]()
+        for at in chance.sample(range(turns - 1), questions):
+            words = [word for word in spoken[at].text.split() if word not in _SMALL_WORDS]
+            text = f"What did {spoken[at].speaker} say of {' '.join(chance.sample(words, 2))}?"
+            asked.append(Question(text=text, kind="", evidence=frozenset((str(at), str(at + 1)))))
+        made.append(Conversation(name=str(number), turns=spoken, questions=tuple(asked)))
+    return QuestionSet(format="made", conversations=tuple(made))
 
 
 def _natural(count: int) -> Iterator[str]:

@@ -3,7 +3,8 @@
 For each data set one table: what is found by SQLite's FTS5, bm25s, dense vectors (the built-in
 table, MiniLM), reciprocal rank fusion of FTS5 and MiniLM, and by Satchel with its defaults, by
 words alone, and with MiniLM. Then the paired differences to each single signal, with 95 %
-bootstrap intervals over questions, and R@10 by class of question.
+bootstrap intervals over questions, and R@10 by class of question. ``--stores`` compares the stores
+instead: R@10 of the defaults on SQLite, LadybugDB and a PostgreSQL that is started for it.
 """
 
 import argparse
@@ -12,8 +13,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from struct import unpack
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import apsw
@@ -27,8 +30,13 @@ from satchel.actions.evaluating.measures import measured
 from satchel.actions.evaluating.reading import read_set
 from satchel.actions.evaluating.sets import Conversation, QuestionSet
 from satchel.actions.inferring.models import NEURAL, WEIGHTED, embedder_of
+from satchel.ports.store import Store
 from satchel.recall.generations import in_use
+from satchel.stores.ladybug import LadybugStore
+from satchel.stores.postgres import PostgresStore
+from satchel.stores.sqlite import SqliteStore
 
+STORES = ("SQLite", "LadybugDB", "PostgreSQL")
 MOST = 300
 _RRF = 60
 SINGLE = ("FTS5", "bm25s", "dense table", "dense MiniLM")
@@ -58,12 +66,72 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="+", type=Path, help="as satchel evaluate recall takes")
     parser.add_argument("--output", type=Path, help="write the tables there as well")
+    parser.add_argument("--stores", action="store_true", help="compare the stores instead")
     asked = parser.parse_args()
-    pages = [_page(path, load_settings()) for path in asked.data]
-    text = "\n".join(pages)
+    if asked.stores:
+        text = "\n".join(_by_store(asked.data, load_settings())) + "\n"
+    else:
+        text = "\n".join(_page(path, load_settings()) for path in asked.data)
     sys.stdout.write(text)
     if asked.output is not None:
         asked.output.write_text(text, encoding="utf-8")
+
+
+def _by_store(paths: Sequence[Path], settings: Settings) -> list[str]:
+    rows = list[list[str]]()
+    with postgres_server() as server, TemporaryDirectory() as folder:
+        for path in paths:
+            found = recalled_by_store(read_set(path), settings, Path(folder) / path.name, server)
+            rows.append([path.name, *(f"{figure:.4f}" for figure in found.values())])
+    return _table(["R@10", *STORES], iter(rows))
+
+
+def recalled_by_store(
+    data: QuestionSet, settings: Settings, folder: Path, server: str
+) -> dict[str, float]:
+    """Return R@10 of the defaults on each store, each conversation in a store of its own.
+
+    Args:
+        data: Conversations and questions.
+        settings: Say which vectors are compared.
+        folder: For the stores that are files; must not exist.
+        server: Address of a PostgreSQL. Its schemas stay.
+    """
+    means = dict[str, float]()
+    for name in STORES:
+        figures = list[float]()
+        for number, conversation in enumerate(data.conversations):
+            place = folder / f"{name}-{number}"
+            place.mkdir(parents=True)
+            store = _store(name, place, f"{server}&schema={_schema(place)}")
+            with conversed(conversation, embedder_of(settings, WEIGHTED), store) as bank:
+                for question, names in ranked_turns(bank, conversation.questions):
+                    if question.kind not in data.aside:
+                        there = question.evidence.intersection(names[:10])
+                        figures.append(len(there) / len(question.evidence))
+            store.close()
+        means[name] = sum(figures) / max(len(figures), 1)
+    return means
+
+
+def _store(name: str, folder: Path, address: str) -> Store:
+    if name == "PostgreSQL":
+        return PostgresStore(address)
+    return LadybugStore(folder / "graph") if name == "LadybugDB" else SqliteStore(folder / "a.db")
+
+
+def _schema(place: Path) -> str:
+    return "s" + re.sub(r"\W", "_", "_".join(place.parts[-2:])).lower()
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Give the address of a PostgreSQL of one's own."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "kit"))
+    from postgres_kit import server
+
+    with server() as started:
+        yield started.get_uri()
 
 
 def _page(path: Path, settings: Settings) -> str:

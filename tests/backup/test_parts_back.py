@@ -72,7 +72,7 @@ def test_a_session_that_was_deleted_is_back_and_nothing_else_changes(
     again = restored(here, where, banks=(bank,), session="trip").session
     assert again is not None
     assert (again.returned, again.added, again.later) == (0, 0, 1)
-    assert "satchel fork" in again.notes[0]
+    assert "satchel session fork" in again.notes[0]
 
 
 @pytest.mark.parametrize(

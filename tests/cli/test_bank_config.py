@@ -121,15 +121,15 @@ def test_what_is_no_bank_configuration_is_refused(tmp_path: Path, text: str) -> 
 def test_settings_are_set_shown_and_taken_away(satchel: Run) -> None:
     """With where each comes from; one that is not known names the nearest."""
     satchel("init")
-    ran = satchel("banks", "config", "set", "default", "recall_limit=3", "description=mine")
+    ran = satchel("bank", "config", "set", "default", "recall_limit=3", "description=mine")
     assert (ran.status, "recall_limit  3  (bank)" in ran.out) == (0, True)
-    satchel("banks", "config", "set", "default", "description=")
-    shown = satchel("banks", "config", "show", "default", "--json").json
+    satchel("bank", "config", "set", "default", "description=")
+    shown = satchel("bank", "config", "show", "default", "--json").json
     assert (shown["settings"], shown["origins"]) == ({"recall_limit": 3}, {"recall_limit": "bank"})
-    ran = satchel("banks", "config", "set", "default", "recal_limit=3", "--json")
+    ran = satchel("bank", "config", "set", "default", "recal_limit=3", "--json")
     assert (ran.status, ran.error["hint"]) == (2, "Did you mean recall_limit?")
-    assert satchel("banks", "config", "set", "default", "recall_limit=many").status == 2
-    assert satchel("banks", "config", "set", "default", "nothing").status == 2
+    assert satchel("bank", "config", "set", "default", "recall_limit=many").status == 2
+    assert satchel("bank", "config", "set", "default", "nothing").status == 2
 
 
 def test_the_file_wins_over_the_bank_and_the_bank_over_its_profile(
@@ -137,14 +137,14 @@ def test_the_file_wins_over_the_bank_and_the_bank_over_its_profile(
 ) -> None:
     """The operator of a machine has the last word there."""
     satchel("init")
-    satchel("banks", "config", "set", "default", "recall_limit=3", "on_conflict=rename")
+    satchel("bank", "config", "set", "default", "recall_limit=3", "on_conflict=rename")
     config = tmp_path / "satchel.toml"
     config.write_text(
         "[banks.default]\nrecall_limit = 2\nprofile = 'p'\n"
         "[profiles.p]\nrecall_limit = 9\nrecall_budget = 50\non_conflict = 'error'"
     )
 
-    shown = satchel("--config", config, "banks", "config", "show", "default", "--json").json
+    shown = satchel("--config", config, "bank", "config", "show", "default", "--json").json
 
     wanted = {"recall_limit": 2, "on_conflict": "rename", "recall_budget": 50, "profile": "p"}
     assert shown["settings"] == wanted
@@ -161,7 +161,7 @@ def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
     file.write_text(json.dumps([row]))
     satchel("import", file, "--bank", "default")
     satchel(
-        *("banks", "config", "set", "default"),
+        *("bank", "config", "set", "default"),
         *("recall_limit=2", "scrub_secrets=true", "on_conflict=overwrite"),
     )
 
@@ -182,10 +182,10 @@ def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
 def test_settings_go_along_with_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -> None:
     """They are in its log."""
     satchel("init")
-    satchel("banks", "config", "set", "default", "recall_limit=3")
+    satchel("bank", "config", "set", "default", "recall_limit=3")
     other = tmp_path / "other.db"
     assert satchel("push", other).status == 0
-    shown = satchel("--store", other, "banks", "config", "show", "default", "--json").json
+    shown = satchel("--store", other, "bank", "config", "show", "default", "--json").json
     assert shown["settings"] == {"recall_limit": 3}
 
 

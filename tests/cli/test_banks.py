@@ -1,4 +1,4 @@
-"""``satchel banks``: made, listed, admitted to, adopted, and gone on with after a loss."""
+"""``satchel bank``: made, listed, admitted to, adopted, and gone on with after a loss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def append(bank: str, number: int) -> None:
 @pytest.fixture
 def bank(satchel: Run) -> str:
     """A bank of this machine's own, with a memory in it."""
-    made = satchel("banks", "create", "assistant")
+    made = satchel("bank", "create", "assistant")
     assert made.status == 0
     append(made.out.strip(), 1)
     return made.out.strip()
@@ -34,27 +34,28 @@ def bank(satchel: Run) -> str:
 
 def test_a_bank_is_made_once_and_listed(satchel: Run, bank: str) -> None:
     """By name; the listing opens and proves it."""
-    (found,) = satchel("banks", "list", "--json").json
+    (found,) = satchel("bank", "list", "--json").json
     assert found == {
         "id": bank,
         "name": "assistant",
         "records": 3,
         "standing": "own",
+        "default": True,
     }
-    shown = satchel("banks", "list").out
+    shown = satchel("bank", "list").out
     assert "assistant" in shown
     assert bank in shown
-    again = satchel("banks", "create", "assistant", "--json")
+    again = satchel("bank", "create", "assistant", "--json")
     assert (again.status, again.error["field"]) == (2, "name")
-    assert satchel("banks", "create", " ").status == 2
+    assert satchel("bank", "create", " ").status == 2
 
 
 def test_no_banks_is_said_and_makes_no_store(satchel: Run) -> None:
     """With what to do next."""
-    ran = satchel("banks", "list")
+    ran = satchel("bank", "list")
     assert (ran.status, ran.out) == (0, "")
-    assert "satchel banks create" in ran.err
-    assert satchel("banks", "list", "--json").json == []
+    assert "satchel bank create" in ran.err
+    assert satchel("bank", "list", "--json").json == []
     assert not Path(load_settings().store).exists()
 
 
@@ -66,16 +67,16 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts_the_loss(
     older = path.read_bytes()
     append(bank, 2)
     path.write_bytes(older)
-    ran = satchel("banks", "list")
+    ran = satchel("bank", "list")
     assert (ran.status, "refused" in ran.out) == (3, True)
     assert "3 records" in ran.err
-    assert satchel("banks", "accept-loss", "assistant", "--key", "nobody").status == 3
-    ran = satchel("banks", "accept-loss", "assistant", "--reason", "the disk died")
+    assert satchel("bank", "accept-loss", "assistant", "--key", "nobody").status == 3
+    ran = satchel("bank", "accept-loss", "assistant", "--reason", "the disk died")
     assert (ran.status, ran.out) == (0, "epoch 1, from the first 3 records\n")
-    (found,) = satchel("banks", "list", "--json").json
+    (found,) = satchel("bank", "list", "--json").json
     assert (found["records"], found["epoch"], found["standing"]) == (4, 1, "own")
     append(bank, 3)
-    again = satchel("banks", "accept-loss", "assistant")
+    again = satchel("bank", "accept-loss", "assistant")
     assert (again.status, again.out) == (0, "")
     assert "nothing was lost" in again.err
 
@@ -84,11 +85,11 @@ def test_a_bank_whose_keys_are_lost_is_adopted(satchel: Run) -> None:
     """It is a stranger's before, and one's own after; only this machine has to believe that."""
     with opened_store(load_settings()) as store:
         bank = created(store).bank
-    (before,) = satchel("banks", "list", "--json").json
+    (before,) = satchel("bank", "list", "--json").json
     assert before["standing"] == "stranger"
-    ran = satchel("banks", "adopt", bank[:15], "--reason", "the laptop is gone")
+    ran = satchel("bank", "adopt", bank[:15], "--reason", "the laptop is gone")
     assert (ran.status, ran.out) == (0, "epoch 1, from the first 2 records\n")
-    (after,) = satchel("banks", "list", "--json").json
+    (after,) = satchel("bank", "list", "--json").json
     assert (after["standing"], after["epoch"]) == ("own", 1)
     append(bank, 1)
 
@@ -96,27 +97,27 @@ def test_a_bank_whose_keys_are_lost_is_adopted(satchel: Run) -> None:
 def test_another_machine_is_admitted_by_its_writer_key(satchel: Run, bank: str) -> None:
     """Its key signs heads from then on."""
     other = SigningKey.generate()
-    assert satchel("banks", "admit", "assistant", "--writer", other.did).status == 0
+    assert satchel("bank", "admit", "assistant", "--writer", other.did).status == 0
     settings = load_settings()
     with opened_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
         assert view.head.size == 4
-    assert satchel("banks", "admit", "assistant", "--writer", other.did).status == 0
+    assert satchel("bank", "admit", "assistant", "--writer", other.did).status == 0
 
 
 def test_a_bank_that_is_gone_is_missed_until_that_is_accepted(satchel: Run, bank: str) -> None:
     """The doctor stops asking for it."""
-    assert satchel("banks", "accept-gone", bank).status == 2
+    assert satchel("bank", "accept-gone", bank).status == 2
     Path(load_settings().store).unlink()
     with opened_store(load_settings(), lost=True):
         pass
     assert satchel("doctor").status == 1
-    assert satchel("banks", "accept-gone", bank).status == 0
+    assert satchel("bank", "accept-gone", bank).status == 0
     assert satchel("doctor").status == 0
 
 
 def test_a_bank_nobody_has_is_an_error_that_says_where_to_look(satchel: Run, bank: str) -> None:
     """By a name, by digits, by too few of them."""
     for wrong in ("nobody", "blake3:000000", bank[7:11]):
-        ran = satchel("banks", "admit", wrong, "--key", "default")
+        ran = satchel("bank", "admit", wrong, "--key", "default")
         assert ran.status == 2
-        assert "satchel banks list" in ran.err
+        assert "satchel bank list" in ran.err

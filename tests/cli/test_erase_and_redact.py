@@ -103,7 +103,7 @@ def test_a_redacted_memory_stays_redacted_in_another_bank(satchel: Run, tmp_path
     file, again = tmp_path / "all.pam.jsonl", tmp_path / "again.pam.jsonl"
     assert satchel("export", "--output", file).status == 0
     assert satchel("verify", file, "--deep").status == 0
-    assert satchel("banks", "create", "second").status == 0
+    assert satchel("bank", "create", "second").status == 0
     assert satchel("import", file, "--bank", "second").status == 0
     for command in (("list",), ("recall", "ada")):
         ran = [satchel(*command, "--bank", bank, "--json") for bank in ("default", "second")]

@@ -46,7 +46,7 @@ RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\
 @pytest.fixture
 def bank(satchel: Run) -> Iterator[OpenBank]:
     """A bank of this machine's own."""
-    assert satchel("banks", "create", "assistant").status == 0
+    assert satchel("bank", "create", "assistant").status == 0
     with opened_bank(load_settings(), writes=True) as found:
         yield found
 

@@ -30,10 +30,10 @@ def mode(path: Path) -> int:
         ("recall", "tea"),
         ("remember", "more tea"),
         ("stats",),
-        ("memory", "tree"),
+        ("amplihack", "tree"),
         ("hook", "session-start", "--agent", "default"),
         ("export", "--output", "out.pam"),
-        ("banks", "list"),
+        ("bank", "list"),
     ],
     ids=" ".join,
 )
@@ -64,7 +64,7 @@ def test_every_file_with_a_secret_is_refused_when_others_may_read_it(
     satchel: Run, own_home: Path
 ) -> None:
     """Signing key, identity, key of the store: named by doctor with the command that helps."""
-    assert satchel("keys", "identity", "mine").status == 0
+    assert satchel("key", "identity", "mine").status == 0
     assert satchel("remember", "likes tea").status == 0
     assert satchel("store", "encrypt", "--to", "mine").status == 0
     files = secret_files(load_settings())

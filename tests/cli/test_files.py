@@ -1,4 +1,4 @@
-"""``satchel files`` from the command line."""
+"""``satchel file`` from the command line."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 def test_a_file_is_written_read_edited_moved_and_deleted(satchel: Run) -> None:
     """One after the other, each seen by the next."""
-    assert satchel("files", "ls").status == 4
-    assert satchel("files", "write", "user/a.md", "likes tea\n", "--keep-versions").status == 0
-    assert satchel("files", "edit", "user/a.md", "tea", "coffee", "--reason", "changed").status == 0
-    assert satchel("files", "read", "user/a.md").out == "likes coffee\n"
-    assert satchel("files", "read", "user/a.md", "--version", "1").out == "likes tea\n"
-    differ = satchel("files", "diff", "user/a.md", "1")
+    assert satchel("file", "ls").status == 4
+    assert satchel("file", "write", "user/a.md", "likes tea\n", "--keep-versions").status == 0
+    assert satchel("file", "edit", "user/a.md", "tea", "coffee", "--reason", "changed").status == 0
+    assert satchel("file", "read", "user/a.md").out == "likes coffee\n"
+    assert satchel("file", "read", "user/a.md", "--version", "1").out == "likes tea\n"
+    differ = satchel("file", "diff", "user/a.md", "1")
     assert (differ.status, "+likes coffee" in differ.out) == (1, True)
-    assert satchel("files", "restore", "user/a.md", "1").status == 0
-    assert satchel("files", "mv", "user/a.md", "b.md").status == 0
-    assert [one["path"] for one in satchel("files", "ls", "--json").json] == ["b.md"]
-    assert satchel("files", "rm", "b.md").status == 0
-    history = satchel("files", "history", "user/a.md", "--json").json
+    assert satchel("file", "restore", "user/a.md", "1").status == 0
+    assert satchel("file", "mv", "user/a.md", "b.md").status == 0
+    assert [one["path"] for one in satchel("file", "ls", "--json").json] == ["b.md"]
+    assert satchel("file", "rm", "b.md").status == 0
+    history = satchel("file", "history", "user/a.md", "--json").json
     assert [one["op"] for one in history] == ["create", "update", "restore", "renamed"]
-    events = satchel("files", "audit", "--json").json
+    events = satchel("file", "audit", "--json").json
     assert [one["op"] for one in events if one["op"] != "transcript"] == [
         *("policy", "create", "update", "restore", "rename", "delete"),
     ]
-    assert satchel("files", "audit", "--verify").status == 0
+    assert satchel("file", "audit", "--verify").status == 0
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_what_is_refused_says_so_and_changes_nothing(
     satchel: Run, arguments: list[str], status: int, code: str
 ) -> None:
     """With the exit status and code of what was wrong."""
-    assert satchel("files", "write", "a.md", "kept").status == 0
-    ran = satchel("files", *arguments, "--json")
+    assert satchel("file", "write", "a.md", "kept").status == 0
+    ran = satchel("file", *arguments, "--json")
 
     assert (ran.status, ran.error["code"]) == (status, code)
-    assert satchel("files", "read", "a.md").out == "kept"
+    assert satchel("file", "read", "a.md").out == "kept"
 
 
 def test_a_folder_is_taken_in_and_then_managed(satchel: Run, tmp_path: Path) -> None:
@@ -72,12 +72,10 @@ def test_a_folder_is_taken_in_and_then_managed(satchel: Run, tmp_path: Path) -> 
     (notes / "sub").mkdir(parents=True)
     (notes / "a.md").write_text("by hand")
     (notes / "sub" / "b.md").write_text("too")
-    taken = satchel("files", "sync", "--root", notes, "--actor", "editor", "--json")
+    taken = satchel("file", "sync", "--root", notes, "--actor", "editor", "--json")
 
     assert taken.json["created"] == ["a.md", "sub/b.md"]
-    assert [
-        one["updated_by"] for one in satchel("files", "ls", "--root", notes, "--json").json
-    ] == [
+    assert [one["updated_by"] for one in satchel("file", "ls", "--root", notes, "--json").json] == [
         "editor",
         "editor",
     ]
@@ -97,7 +95,7 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
             ("stranger.md", "mine", "mallory"),
         ):
             store.write_text(f"user/{name}", text, actor=actor)
-    words = ("files", "promote", "user", "memory", "--all", "--by", "agent", "--root", root)
+    words = ("file", "promote", "user", "memory", "--all", "--by", "agent", "--root", root)
     planned = satchel(*words, "--dry-run", "--json")
     assert planned.status == 1
     with MemoryStore(root=root) as store:
@@ -111,14 +109,14 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
     with MemoryStore(root=root) as store:
         assert store.list_paths() == ["memory/good.md", *sorted(stay)]
         assert store.audit_tail_sync(1)[0]["op"] == "promote"
-    by_hand = satchel("files", "promote", "user/stranger.md", "memory/s.md", "--root", root)
+    by_hand = satchel("file", "promote", "user/stranger.md", "memory/s.md", "--root", root)
     assert by_hand.status == 0
 
 
 def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> None:
     """Sound, changed outside, not logged yet, and forged."""
     assert satchel("init", "ada").status == 0
-    assert satchel("files", "write", "a.md", "x", "--key", "ada").status == 0
+    assert satchel("file", "write", "a.md", "x", "--key", "ada").status == 0
 
     def checks() -> dict[str, str]:
         found = satchel("doctor", "--json").json
@@ -130,7 +128,7 @@ def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> Non
     with MemoryStore(root=place) as store:
         store.write_text("b.md", "from a program")
     assert checks()["log of ada"] == "note: not logged: b.md"
-    assert satchel("files", "sync", "--key", "ada").status == 0
+    assert satchel("file", "sync", "--key", "ada").status == 0
     assert checks()["log of ada"].startswith("ok")
     log = place / "audit" / "log.jsonl"
     log.write_text(log.read_text().replace("a.md", "z.md"))
@@ -144,8 +142,8 @@ def test_the_files_of_the_only_bank_are_meant(satchel: Run) -> None:
     with Satchel.open() as opened, opened.bank().files as files:
         files.write_text("notes/a.md", "from Python", actor="ada")
         files.save()
-    assert "notes/a.md" in satchel("files", "ls").out
-    assert satchel("files", "write", "notes/b.md", "from the shell").status == 0
+    assert "notes/a.md" in satchel("file", "ls").out
+    assert satchel("file", "write", "notes/b.md", "from the shell").status == 0
     with Satchel.open() as opened, opened.bank().files as files:
         assert set(files.list_paths()) >= {"notes/a.md", "notes/b.md"}
 
@@ -153,13 +151,13 @@ def test_the_files_of_the_only_bank_are_meant(satchel: Run) -> None:
 def test_a_command_that_reads_files_logs_nothing_in_the_bank(satchel: Run) -> None:
     """What a program wrote in between is logged by the next command that writes."""
     satchel("remember", "x", "--bank", "ada")
-    satchel("files", "write", "a.md", "1", "--key", "ada")
+    satchel("file", "write", "a.md", "1", "--key", "ada")
     size = satchel("stats", "--bank", "ada", "--json").json["records"]
     known = {**namespace_of(load_settings())._asdict(), "key": "ada"}
     with MemoryStore.get_or_create(**known) as store:
         store.write_text("b.md", "2")
-    assert "b.md" in satchel("files", "ls", "--key", "ada").out
-    assert satchel("files", "read", "b.md", "--key", "ada").out == "2"
+    assert "b.md" in satchel("file", "ls", "--key", "ada").out
+    assert satchel("file", "read", "b.md", "--key", "ada").out == "2"
     assert satchel("stats", "--bank", "ada", "--json").json["records"] == size
-    satchel("files", "write", "c.md", "3", "--key", "ada")
+    satchel("file", "write", "c.md", "3", "--key", "ada")
     assert satchel("stats", "--bank", "ada", "--json").json["records"] > size + 1

@@ -52,7 +52,7 @@ def test_the_file_may_be_given_as_an_option(satchel: Run, mem0: Path) -> None:
 def test_the_imports_are_listed(satchel: Run, mem0: Path) -> None:
     """With when they began, how many records came, and whether they hold."""
     assert satchel("undo", "--list", "--bank", "b").status == 2
-    satchel("banks", "create", "b")
+    satchel("bank", "create", "b")
     assert "No imports yet" in satchel("undo", "--list", "--bank", "b").err
     satchel("import", mem0, "--bank", "b")
     ran = satchel("undo", "--list", "--bank", "b")
@@ -102,7 +102,7 @@ def test_a_hostile_owner_cannot_drive_the_terminal(satchel: Run, tmp_path: Path)
     assert ran.status == 0
     assert "\x1b" not in ran.out + ran.err
     assert "\u202e" not in ran.out + ran.err
-    assert "\x1b" not in satchel("banks", "list").out
+    assert "\x1b" not in satchel("bank", "list").out
 
 
 def test_secrets_are_told_and_replaced_when_asked_for(satchel: Run, tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ def test_an_import_of_100_000_killed_at_ten_points_gives_the_same_memories(
         assert pending[: len(first)] == first
         first = pending
     assert killed == 10
-    (job,) = satchel("jobs", "list", "--json").json
+    (job,) = satchel("job", "list", "--json").json
     assert (job["state"], job["parts"][0]["total"]) == ("waiting", count)
-    resumed = satchel("jobs", "resume", job["id"], "--json")
+    resumed = satchel("job", "resume", job["id"], "--json")
     assert resumed.status == 0
     whole = satchel("import", path, "--bank", "whole", "--json").json
     assert _said(resumed.json) == _said(whole)

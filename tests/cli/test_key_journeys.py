@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def did(satchel: "Run", name: str = "default") -> str:
     """Return a key's public form."""
-    return str(satchel("keys", "export", name).json["key"])
+    return str(satchel("key", "export", name).json["key"])
 
 
 @pytest.fixture
 def kept(satchel: "Run") -> str:
     """A bank with a memory; returns its id."""
     assert satchel("remember", "likes tea").status == 0
-    assert satchel("keys", "create", "holder").status == 0
-    return str(satchel("banks", "list", "--json").json[0]["id"])
+    assert satchel("key", "create", "holder").status == 0
+    return str(satchel("bank", "list", "--json").json[0]["id"])
 
 
 def texts(satchel: "Run", *options: str | Path) -> list[str]:
@@ -39,11 +39,11 @@ def test_a_new_key_owns_what_the_old_one_owned(satchel: "Run", tmp_path: Path) -
     issue = ("token", "issue", "--audience", "holder", "--everything", "--output")
     before, after = tmp_path / "before.token", tmp_path / "after.token"
     assert satchel(*issue, before).status == 0
-    ran = satchel("keys", "rotate")
+    ran = satchel("key", "rotate")
     assert ran.status == 0
     assert "noted in its log" in ran.err
     assert satchel(*issue, after).status == 0
-    assert satchel("banks", "rename", "default", "mine").status == 0
+    assert satchel("bank", "rename", "default", "mine").status == 0
     for token in (before, after):
         assert texts(satchel, "--token", token) == ["likes tea"]
         assert satchel("token", "verify", token).status == 0
@@ -68,8 +68,8 @@ def test_tokens_of_a_stolen_key_end_with_it(satchel: "Run", tmp_path: Path) -> N
         == 0
     )
     old = did(satchel)
-    assert satchel("keys", "rotate").status == 0
-    ran = satchel("keys", "revoke", old, "--reason", "stolen")
+    assert satchel("key", "rotate").status == 0
+    ran = satchel("key", "revoke", old, "--reason", "stolen")
     assert (ran.status, "noted in its log" in ran.err) == (0, True)
     assert satchel("--token", token, "list").status == 3
     assert satchel("token", "verify", token).status == 3
@@ -79,12 +79,12 @@ def test_tokens_of_a_stolen_key_end_with_it(satchel: "Run", tmp_path: Path) -> N
 
 def test_the_only_owner_is_replaced_before_it_is_let_go(satchel: "Run", kept: str) -> None:
     """The sentence says how; a retirement that a bank cannot do without does not happen."""
-    ran = satchel("keys", "retire", "default")
+    ran = satchel("key", "retire", "default")
     assert ran.status == 1
-    assert "keys rotate" in ran.err
-    assert satchel("keys", "list", "--json").json[0]["state"] == "trusted"
-    assert satchel("banks", "rename", kept, "still mine").status == 0
-    ran = satchel("keys", "revoke", "default")
+    assert "key rotate" in ran.err
+    assert satchel("key", "list", "--json").json[0]["state"] == "trusted"
+    assert satchel("bank", "rename", kept, "still mine").status == 0
+    ran = satchel("key", "revoke", "default")
     assert ran.status == 1
     assert "in these banks it is not" in ran.err
 
@@ -93,7 +93,7 @@ def test_the_only_owner_is_replaced_before_it_is_let_go(satchel: "Run", kept: st
 def test_a_machines_key_is_replaced_by_the_owner(satchel: "Run") -> None:
     """The new one is admitted, the old one retired, and the bank goes on."""
     old = did(satchel, "writer")
-    assert satchel("keys", "rotate", "writer").status == 0
+    assert satchel("key", "rotate", "writer").status == 0
     assert did(satchel, "writer") != old
     assert satchel("remember", "likes milk").status == 0
     assert texts(satchel) == ["likes milk", "likes tea"]
@@ -103,10 +103,10 @@ def test_a_machines_key_is_replaced_by_the_owner(satchel: "Run") -> None:
 @pytest.mark.usefixtures("kept")
 def test_a_machines_stolen_key_is_revoked_and_replaced(satchel: "Run") -> None:
     """In the wrong order as well: the owner's key signs the head meanwhile."""
-    assert satchel("keys", "revoke", "writer", "--reason", "stolen").status == 0
+    assert satchel("key", "revoke", "writer", "--reason", "stolen").status == 0
     ran = satchel("remember", "likes milk")
     assert ran.status != 0
-    assert "keys rotate writer" in ran.err
+    assert "key rotate writer" in ran.err
     assert texts(satchel) == ["likes tea"]
 
 
@@ -114,16 +114,16 @@ def test_a_machines_stolen_key_is_revoked_and_replaced(satchel: "Run") -> None:
 def test_another_store_learns_of_it_later(satchel: "Run", tmp_path: Path) -> None:
     """A store that was away when the key was replaced, twice: both are noted."""
     other = tmp_path / "other.db"
-    assert satchel("--store", other, "banks", "create", "away").status == 0
+    assert satchel("--store", other, "bank", "create", "away").status == 0
     for _ in range(2):
-        assert satchel("keys", "rotate").status == 0
-    ran = satchel("--store", other, "banks", "rename", "away", "x")
+        assert satchel("key", "rotate").status == 0
+    ran = satchel("--store", other, "bank", "rename", "away", "x")
     assert ran.status == 3
-    done = satchel("--store", other, "keys", "hand-over", "--json")
+    done = satchel("--store", other, "key", "hand-over", "--json")
     assert (done.status, done.json["banks"][0]["noted"]) == (0, True)
-    again = satchel("--store", other, "keys", "hand-over", "--json")
+    again = satchel("--store", other, "key", "hand-over", "--json")
     assert (again.status, again.json["banks"][0].get("noted")) == (0, None)
-    assert satchel("--store", other, "banks", "rename", "away", "x").status == 0
+    assert satchel("--store", other, "bank", "rename", "away", "x").status == 0
 
 
 @pytest.mark.usefixtures("kept")
@@ -138,13 +138,13 @@ def test_a_rotation_that_was_cut_short_is_gone_on_with(
     for where in ("_register", "hand_over"):
         with monkeypatch.context() as cut:
             cut.setattr(rotating, where, killed)
-            assert satchel("keys", "rotate").status == 130
+            assert satchel("key", "rotate").status == 130
         assert "default" in load_settings().keyring.names()
-    assert satchel("keys", "hand-over").status == 0
-    assert satchel("banks", "rename", "default", "mine").status == 0
+    assert satchel("key", "hand-over").status == 0
+    assert satchel("bank", "rename", "default", "mine").status == 0
     assert all(
         line["own"] and line["state"] in ("trusted", "retired")
-        for line in satchel("keys", "list", "--json").json
+        for line in satchel("key", "list", "--json").json
     )
 
 
@@ -153,12 +153,12 @@ def test_a_copy_of_the_bank_learns_who_owns_it_now(satchel: "Run", tmp_path: Pat
     """By push and by store copy, whose rules are those of reading."""
     copy, whole = tmp_path / "copy.db", tmp_path / "whole.db"
     assert satchel("push", copy).status == 0
-    assert satchel("keys", "rotate").status == 0
+    assert satchel("key", "rotate").status == 0
     assert satchel("push", copy).status == 0
     assert satchel("store", "copy", load_settings().store, whole).status == 0
     for store in (copy, whole):
         assert texts(satchel, "--store", store) == ["likes tea"]
-    assert satchel("--store", whole, "banks", "rename", "default", "mine").status == 0
+    assert satchel("--store", whole, "bank", "rename", "default", "mine").status == 0
 
 
 @pytest.mark.usefixtures("kept")
@@ -169,16 +169,16 @@ def test_copies_that_went_apart_are_not_merged_over_a_replaced_key(
     copy = tmp_path / "copy.db"
     assert satchel("push", copy).status == 0
     elsewhere = ("--store", copy)
-    assert satchel("keys", "rotate").status == 0
+    assert satchel("key", "rotate").status == 0
     with pytest.MonkeyPatch.context() as other:
         other.setenv("SATCHEL_WITNESS", str(tmp_path / "other-witness"))
         assert satchel(*elsewhere, "remember", "likes milk").status == 0
     ran = satchel("pull", copy, "--merge")
     assert ran.status == 3
-    assert "keys hand-over" in ran.err
+    assert "key hand-over" in ran.err
     with pytest.MonkeyPatch.context() as other:
         other.setenv("SATCHEL_WITNESS", str(tmp_path / "other-witness"))
-        assert satchel(*elsewhere, "keys", "hand-over").status == 0
+        assert satchel(*elsewhere, "key", "hand-over").status == 0
     assert satchel("pull", copy, "--merge").status == 0
     assert texts(satchel) == ["likes milk", "likes tea"]
 
@@ -188,15 +188,15 @@ def test_an_export_by_the_heir_says_whose_heir_it_is(
 ) -> None:
     """Who trusts the old key is told; who has the statement need not check by hand."""
     old, sealed = did(satchel), tmp_path / "a.pam"
-    assert satchel("keys", "rotate").status == 0
+    assert satchel("key", "rotate").status == 0
     assert satchel("export", "--output", sealed).status == 0
     statement = next((load_settings().home / "keys").glob("*.succession.json"))
     other = ("--home", str(tmp_path / "other-home"))
-    assert satchel(*other, "keys", "trust", old, "--bank", kept).status == 0
+    assert satchel(*other, "key", "trust", old, "--bank", kept).status == 0
     ran = satchel(*other, "verify", sealed, "--json")
     assert (ran.json["outcome"], ran.status) == ("stranger", 3)
     assert any(f"--replaces {old}" in note for note in ran.json["notes"])
-    trusted = satchel(*other, "keys", "trust", statement, "--name", "ada", "--json")
+    trusted = satchel(*other, "key", "trust", statement, "--name", "ada", "--json")
     assert (trusted.json["replaces"], trusted.json["banks"]) == (old, [kept])
     assert satchel(*other, "verify", sealed).status == 0
 
@@ -204,12 +204,12 @@ def test_an_export_by_the_heir_says_whose_heir_it_is(
 @pytest.mark.usefixtures("kept")
 def test_a_forged_statement_of_succession_is_refused(satchel: "Run", tmp_path: Path) -> None:
     """Whoever could name itself an heir would be believed wherever the old key is."""
-    assert satchel("keys", "rotate").status == 0
+    assert satchel("key", "rotate").status == 0
     statement = next((load_settings().home / "keys").glob("*.succession.json"))
     forged = tmp_path / "forged.json"
     thief = did(satchel, "holder")
     forged.write_text(statement.read_text().replace(did(satchel), thief))
-    ran = satchel("keys", "trust", forged)
+    ran = satchel("key", "trust", forged)
     assert ran.status == 4
     assert "both" in ran.err
 
@@ -226,11 +226,11 @@ def test_a_bank_whose_keys_are_lost_is_read_and_adopted(
     assert texts(satchel) == ["likes tea"]
     ran = satchel("remember", "likes milk")
     assert ran.status != 0
-    assert "banks admit" in ran.err or "banks adopt" in ran.err
-    ran = satchel("banks", "admit", kept)
+    assert "bank admit" in ran.err or "bank adopt" in ran.err
+    ran = satchel("bank", "admit", kept)
     assert ran.status == 3
     assert "not an owner" in ran.err
-    assert satchel("banks", "adopt", kept, "--reason", "the laptop is gone").status == 0
+    assert satchel("bank", "adopt", kept, "--reason", "the laptop is gone").status == 0
     assert satchel("remember", "likes milk").status == 0
     assert texts(satchel) == ["likes milk", "likes tea"]
 
@@ -271,10 +271,10 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts(
     old = _files(store)
     assert satchel("remember", "likes milk").status == 0
     _put_back(store, old)
-    _refused(satchel, "verify.rolled_back", "satchel banks accept-loss")
-    assert satchel("banks", "accept-loss", "default", "--reason", "the disk died").status == 0
+    _refused(satchel, "verify.rolled_back", "satchel bank accept-loss")
+    assert satchel("bank", "accept-loss", "default", "--reason", "the disk died").status == 0
     assert texts(satchel) == ["likes tea"]
-    [bank] = satchel("banks", "list", "--json").json
+    [bank] = satchel("bank", "list", "--json").json
     assert bank["epoch"] == 1
 
 
@@ -290,8 +290,8 @@ def test_a_store_that_went_another_way_is_refused_until_an_owner_accepts(
         other.setenv("SATCHEL_WITNESS", str(tmp_path / "other-witness"))
         for text in ("likes rum", "likes gin"):
             assert satchel("remember", text).status == 0
-    _refused(satchel, "verify.forked", "satchel banks accept-loss")
-    assert satchel("banks", "accept-loss", "default").status == 0
+    _refused(satchel, "verify.forked", "satchel bank accept-loss")
+    assert satchel("bank", "accept-loss", "default").status == 0
     assert texts(satchel) == ["likes gin", "likes rum", "likes tea"]
 
 
@@ -301,21 +301,21 @@ def test_a_bank_that_is_gone_is_missed_until_somebody_accepts_it(
     """An emptied store is not a fresh start; the error names the command that accepts it."""
     for path in store.parent.glob(f"{store.name}*"):
         path.unlink()
-    ran = satchel("banks", "create", "another", "--json")
+    ran = satchel("bank", "create", "another", "--json")
     assert (ran.status, ran.error["code"]) == (3, "verify.rolled_back")
-    assert "satchel banks accept-gone" in ran.error["hint"]
+    assert "satchel bank accept-gone" in ran.error["hint"]
     with pytest.MonkeyPatch.context() as elsewhere:  # a store of another machine in its place
         elsewhere.setenv("SATCHEL_WITNESS", str(store.parent / "other-witness"))
-        assert satchel("banks", "create", "another").status == 0
+        assert satchel("bank", "create", "another").status == 0
     found = satchel("doctor", "--json").json
     [gone] = [check for check in found if check["name"] == kept]
     assert gone["state"] == "problem"
-    assert f"satchel banks accept-gone {kept}" in gone["hint"]
+    assert f"satchel bank accept-gone {kept}" in gone["hint"]
     ran = satchel("list", "--bank", kept, "--json")
     assert ran.status == 3
-    assert "satchel banks accept-gone" in ran.error["hint"]
+    assert "satchel bank accept-gone" in ran.error["hint"]
     assert satchel("list", "--bank", "another").status == 0
-    assert satchel("banks", "accept-gone", kept).status == 0
+    assert satchel("bank", "accept-gone", kept).status == 0
     found = satchel("doctor", "--json").json
     assert not [check for check in found if check["name"] == kept]
-    assert satchel("banks", "create", "one-more").status == 0
+    assert satchel("bank", "create", "one-more").status == 0

@@ -44,15 +44,15 @@ def test_keys_are_replaced_retired_and_revoked_on_any_store(satchel: Run, tmp_pa
     """Tokens of a replaced key stay good, those of a revoked one end; writers follow each other."""
     token = tmp_path / "t.token"
     assert satchel("remember", "likes tea").status == 0
-    assert satchel("keys", "create", "holder").status == 0
+    assert satchel("key", "create", "holder").status == 0
     issue = ("token", "issue", "--audience", "holder", "--everything", "--output", token)
     assert satchel(*issue).status == 0
-    old = satchel("keys", "export", "default").json["key"]
-    assert "noted in its log" in satchel("keys", "rotate").err
+    old = satchel("key", "export", "default").json["key"]
+    assert "noted in its log" in satchel("key", "rotate").err
     assert _texts(satchel, "--token", str(token)) == ["likes tea"]
-    assert satchel("keys", "rotate", "writer").status == 0  # which retires the old one
+    assert satchel("key", "rotate", "writer").status == 0  # which retires the old one
     assert satchel("remember", "likes milk").status == 0
-    assert satchel("keys", "revoke", old, "--reason", "stolen").status == 0
+    assert satchel("key", "revoke", old, "--reason", "stolen").status == 0
     assert satchel("--token", token, "list").status == 3
     assert _texts(satchel) == ["likes milk", "likes tea"]
     assert satchel("doctor", "--deep").status == 0
@@ -60,11 +60,11 @@ def test_keys_are_replaced_retired_and_revoked_on_any_store(satchel: Run, tmp_pa
 
 def test_another_store_learns_of_a_new_key_on_any_store(satchel: Run, other: str) -> None:
     """By a hand-over, once; until then the new key decides nothing there."""
-    assert satchel("--store", other, "banks", "create", "away").status == 0
-    assert satchel("keys", "rotate").status == 0
-    assert satchel("--store", other, "banks", "rename", "away", "x").status == 3
-    assert satchel("--store", other, "keys", "hand-over").status == 0
-    assert satchel("--store", other, "banks", "rename", "away", "x").status == 0
+    assert satchel("--store", other, "bank", "create", "away").status == 0
+    assert satchel("key", "rotate").status == 0
+    assert satchel("--store", other, "bank", "rename", "away", "x").status == 3
+    assert satchel("--store", other, "key", "hand-over").status == 0
+    assert satchel("--store", other, "bank", "rename", "away", "x").status == 0
 
 
 def test_a_store_that_was_put_back_is_refused_on_any_store(
@@ -78,15 +78,15 @@ def test_a_store_that_was_put_back_is_refused_on_any_store(
     for words in (("list",), ("remember", "x")):
         ran = satchel(*elsewhere, *words, "--json")
         assert (ran.status, ran.error["code"]) == (3, "verify.rolled_back")
-        assert "satchel banks accept-loss" in ran.error["hint"]
+        assert "satchel bank accept-loss" in ran.error["hint"]
     with pytest.MonkeyPatch.context() as machine:
         machine.setenv("SATCHEL_WITNESS", str(tmp_path / "other-witness"))
         for text in ("likes rum", "likes gin"):
             assert satchel(*elsewhere, "remember", text).status == 0
     ran = satchel(*elsewhere, "list", "--json")
     assert (ran.status, ran.error["code"]) == (3, "verify.forked")
-    assert "satchel banks accept-loss" in ran.error["hint"]
-    assert satchel(*elsewhere, "banks", "accept-loss", "default", "--reason", "disk").status == 0
+    assert "satchel bank accept-loss" in ran.error["hint"]
+    assert satchel(*elsewhere, "bank", "accept-loss", "default", "--reason", "disk").status == 0
     assert _texts(satchel, *elsewhere) == ["likes gin", "likes rum", "likes tea"]
 
 
@@ -95,15 +95,15 @@ def test_a_bank_that_is_gone_is_missed_on_any_store(
 ) -> None:
     """Another store in the place of the one that had it; until that is accepted."""
     assert satchel("remember", "likes tea").status == 0
-    bank = satchel("banks", "list", "--json").json[0]["id"]
+    bank = satchel("bank", "list", "--json").json[0]["id"]
     delete_store(any_store)
     with pytest.MonkeyPatch.context() as machine:
         machine.setenv("SATCHEL_WITNESS", str(tmp_path / "other-witness"))
-        assert satchel("banks", "create", "another").status == 0
+        assert satchel("bank", "create", "another").status == 0
     ran = satchel("list", "--bank", bank, "--json")
     assert (ran.status, ran.error["code"]) == (3, "verify.rolled_back")
-    assert "satchel banks accept-gone" in ran.error["hint"]
-    assert satchel("banks", "accept-gone", bank).status == 0
+    assert "satchel bank accept-gone" in ran.error["hint"]
+    assert satchel("bank", "accept-gone", bank).status == 0
     ran = satchel("list", "--bank", bank, "--json")
     assert (ran.status, ran.error["code"]) == (2, "bank.unknown")
     assert satchel("list").status == 0
@@ -121,6 +121,6 @@ def test_a_bank_whose_keys_are_lost_is_adopted_on_any_store(satchel: Run) -> Non
     assert _texts(satchel) == ["likes tea"]
     ran = satchel("remember", "likes milk")
     assert ran.status != 0
-    assert "banks admit" in ran.err or "banks adopt" in ran.err
-    assert satchel("banks", "adopt", "default", "--reason", "the laptop is gone").status == 0
+    assert "bank admit" in ran.err or "bank adopt" in ran.err
+    assert satchel("bank", "adopt", "default", "--reason", "the laptop is gone").status == 0
     assert satchel("remember", "likes milk").status == 0

@@ -23,7 +23,7 @@ def outcome(satchel: Run, path: Path, *more: str) -> tuple[str, int]:
 
 def did(satchel: Run, name: str = "default") -> str:
     """Return a key's public form."""
-    return str(satchel("keys", "export", name).json["key"])
+    return str(satchel("key", "export", name).json["key"])
 
 
 def signed_anew(satchel: Run, mem0: Path, name: str, *more: str) -> Path:
@@ -44,30 +44,30 @@ def test_the_first_seal_makes_a_key_and_says_so(satchel: Run, mem0: Path, own_ho
 
 def test_a_key_is_created_listed_and_exported(satchel: Run) -> None:
     """What others need is printed; the secret is not in it."""
-    made = satchel("keys", "create", "laptop", "--role", "owner")
+    made = satchel("key", "create", "laptop", "--role", "owner")
     assert made.out.strip() == did(satchel, "laptop")
-    [line] = satchel("keys", "list", "--json").json
+    [line] = satchel("key", "list", "--json").json
     assert (line["name"], line["state"], line["own"], line["signs"]) == (
         "laptop",
         "trusted",
         True,
         True,
     )
-    assert "seed" not in satchel("keys", "export", "laptop").out
-    assert satchel("keys", "create", "laptop").status == 5
+    assert "seed" not in satchel("key", "export", "laptop").out
+    assert satchel("key", "create", "laptop").status == 5
 
 
 def test_a_secret_leaves_only_into_a_file_that_is_its_own(satchel: Run, tmp_path: Path) -> None:
     """Never on a terminal, mode 0600, nothing replaced unasked."""
-    satchel("keys", "create")
+    satchel("key", "create")
     output = tmp_path / "copy.key"
-    assert satchel("keys", "export", "--secret").status == 2
-    ran = satchel("keys", "export", "--secret", "--output", output)
+    assert satchel("key", "export", "--secret").status == 2
+    ran = satchel("key", "export", "--secret", "--output", output)
     seed = json.loads(output.read_text())["seed"]
     assert output.stat().st_mode & 0o777 == 0o600
     assert seed not in ran.out + ran.err
-    assert satchel("keys", "export", "--secret", "--output", output).status == 5
-    assert satchel("keys", "export", "--secret", "--output", output, "--force").status == 0
+    assert satchel("key", "export", "--secret", "--output", output).status == 5
+    assert satchel("key", "export", "--secret", "--output", output, "--force").status == 0
 
 
 def test_a_strangers_file_is_good_once_the_key_is_trusted(
@@ -79,7 +79,7 @@ def test_a_strangers_file_is_good_once_the_key_is_trusted(
     assert satchel(*other, "verify", sealed).status == 3
     assert satchel(*other, "verify", sealed, "--key", key).status == 0
     assert satchel(*other, "verify", sealed).status == 3
-    assert satchel(*other, "keys", "trust", key, "--name", "ada").status == 0
+    assert satchel(*other, "key", "trust", key, "--name", "ada").status == 0
     ran = satchel(*other, "verify", sealed)
     assert ran.status == 0
     assert "ada" in ran.out
@@ -95,11 +95,11 @@ def test_a_key_is_trusted_in_any_of_its_forms(
     key = did(satchel)
     file = tmp_path / "ada.public"
     file.write_bytes(
-        {"json": satchel("keys", "export").out.encode(), "raw": public_key(key)}.get(how, b"")
+        {"json": satchel("key", "export").out.encode(), "raw": public_key(key)}.get(how, b"")
     )
     given = {"did": key, "hex": public_key(key).hex()}.get(how, str(file))
     other = ("--home", str(tmp_path / "other-home"))
-    assert satchel(*other, "keys", "trust", given, "--json").json["key"] == key
+    assert satchel(*other, "key", "trust", given, "--json").json["key"] == key
     assert satchel(*other, "verify", sealed).status == 0
 
 
@@ -108,7 +108,7 @@ def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
 ) -> None:
     """The old key is retired, not forgotten; its secret signs no more."""
     old = did(satchel)
-    rotated = satchel("keys", "rotate", "--json").json
+    rotated = satchel("key", "rotate", "--json").json
     statement, new = rotated["statement"], did(satchel)
     assert (rotated["key"], rotated["replaces"]) == (new, old)
     assert statement["signed"]["payload"] == {"old": old, "new": new}
@@ -117,7 +117,7 @@ def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
     again = signed_anew(satchel, mem0, "b.pam")
     signers = satchel("verify", again, "--json").json["signers"]
     assert [found["key"] for found in signers] == [new]
-    states = {found["key"]: found["state"] for found in satchel("keys", "list", "--json").json}
+    states = {found["key"]: found["state"] for found in satchel("key", "list", "--json").json}
     assert states == {old: "retired", new: "trusted"}
 
 
@@ -126,15 +126,15 @@ def test_another_home_follows_a_succession_but_not_two(
 ) -> None:
     """--replaces retires the old key; a second successor of one key is a fork."""
     old = did(satchel)
-    satchel("keys", "rotate")
+    satchel("key", "rotate")
     new = did(satchel)
     other = ("--home", str(tmp_path / "other-home"))
-    assert satchel(*other, "keys", "trust", new, "--replaces", old).status == 2
-    satchel(*other, "keys", "trust", old, "--name", "ada")
-    assert satchel(*other, "keys", "trust", new, "--replaces", old, "--name", "ada2").status == 0
-    satchel("keys", "create", "third")
+    assert satchel(*other, "key", "trust", new, "--replaces", old).status == 2
+    satchel(*other, "key", "trust", old, "--name", "ada")
+    assert satchel(*other, "key", "trust", new, "--replaces", old, "--name", "ada2").status == 0
+    satchel("key", "create", "third")
     third = did(satchel, "third")
-    fork = satchel(*other, "keys", "trust", third, "--replaces", old)
+    fork = satchel(*other, "key", "trust", third, "--replaces", old)
     assert fork.status == 2
     assert "fork" in fork.err
     assert satchel(*other, "verify", sealed).status == 0
@@ -151,7 +151,7 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
     """A thief's file is a stranger's, also with --key; one that verified here still is good."""
     thief = tmp_path / "thief"
     shutil.copytree(own_home, thief)
-    satchel("keys", "revoke", "default", "--reason", "stolen")
+    satchel("key", "revoke", "default", "--reason", "stolen")
     found = satchel("verify", sealed, "--json")
     assert (found.json["outcome"], found.status) == ("good", 0)
     assert any("revoked" in note for note in found.json["notes"])
@@ -161,13 +161,13 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
         forged = signed_anew(satchel, mem0, "forged.pam")
     assert outcome(satchel, forged) == ("stranger", 3)
     assert outcome(satchel, forged, "--key", did(satchel)) == ("stranger", 3)
-    assert satchel("keys", "trust", did(satchel)).status == 2
+    assert satchel("key", "trust", did(satchel)).status == 2
 
 
 @pytest.mark.usefixtures("sealed")
 def test_a_revoked_key_signs_nothing_more(satchel: Run, mem0: Path) -> None:
     """Not by accident either."""
-    satchel("keys", "revoke", did(satchel))
+    satchel("key", "revoke", did(satchel))
     ran = satchel("convert", mem0, mem0.with_name("b.pam"))
     assert ran.status == 3
     assert "revoked" in ran.err
@@ -177,10 +177,8 @@ def test_a_revoked_key_signs_nothing_more(satchel: Run, mem0: Path) -> None:
 @pytest.mark.usefixtures("sealed")
 def test_a_revocation_can_be_signed_for_others(satchel: Run) -> None:
     """The statement names the keys and the reason."""
-    satchel("keys", "create", "second")
-    ran = satchel(
-        "keys", "revoke", "default", "--sign-with", "second", "--reason", "lost", "--json"
-    )
+    satchel("key", "create", "second")
+    ran = satchel("key", "revoke", "default", "--sign-with", "second", "--reason", "lost", "--json")
     assert ran.status == 0
     payload = ran.json["statement"]["signed"]["payload"]
     assert payload["reason"] == "lost"
@@ -200,7 +198,7 @@ def test_a_passphrase_protects_and_is_never_shown(
 ) -> None:
     """From the environment, not from the command line; not in any output or file."""
     monkeypatch.setenv("SATCHEL_PASSPHRASE", SECRET)
-    made = satchel("keys", "create", "safe", "--passphrase")
+    made = satchel("key", "create", "safe", "--passphrase")
     assert made.status == 0
     good = satchel("convert", mem0, mem0.with_name("a.pam"), "--sign-with", "safe")
     assert good.status == 0
@@ -221,10 +219,10 @@ def test_a_passphrase_protects_and_is_never_shown(
 
 def test_a_passphrase_on_the_command_line_is_refused(satchel: Run) -> None:
     """Other users of the machine can read command lines."""
-    ran = satchel("keys", "create", "safe", f"--passphrase={SECRET}")
+    ran = satchel("key", "create", "safe", f"--passphrase={SECRET}")
     assert ran.status == 2
     assert SECRET not in ran.err
-    assert satchel("keys", "create", "safe", "--passphrase").status == 2  # nobody to ask
+    assert satchel("key", "create", "safe", "--passphrase").status == 2  # nobody to ask
 
 
 def test_a_key_from_the_environment_signs_and_leaves_no_file(
@@ -243,7 +241,7 @@ def test_a_key_from_the_environment_signs_and_leaves_no_file(
 
 def test_a_writer_key_does_not_sign_files(satchel: Run, mem0: Path) -> None:
     """Writer keys are for log heads."""
-    satchel("keys", "create", "w", "--role", "writer")
+    satchel("key", "create", "w", "--role", "writer")
     ran = satchel("convert", mem0, mem0.with_name("a.pam"), "--sign-with", "w")
     assert ran.status == 3
     assert "writer" in ran.err

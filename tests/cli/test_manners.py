@@ -25,7 +25,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.wiring import opened_store
 from satchel.ledger.ledger import Ledger
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli._parser import INDEX, PANELS, index, made_index
+from satchel.surfaces.cli._parser import INDEX, MORE, PANELS, index, made_index
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -40,7 +40,7 @@ COMMANDS = [tuple(words.split()) for words, record in index().items() if not rec
 def test_the_commands_are_those_that_were_promised() -> None:
     """A command that disappears takes its tests with it; not unnoticed."""
     verbs = ("create", "list", "export", "rotate", "hand-over", "trust", "retire", "revoke")
-    keys = {f"keys {verb}" for verb in verbs}
+    keys = {f"key {verb}" for verb in verbs}
     others = {
         "export",
         "diff",
@@ -63,8 +63,8 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "backup restore",
         "links",
         "path",
-        "memory export",
-        "memory import",
+        "amplihack export",
+        "amplihack import",
         "evaluate recall",
         "evaluate framed",
         "evaluate containment",
@@ -82,7 +82,7 @@ def test_the_index_of_commands_is_what_their_modules_declare() -> None:
 
 def test_each_command_is_on_one_panel_of_the_first_screen() -> None:
     """None is hidden, and none is shown twice."""
-    shown = [name for names in PANELS.values() for name in names]
+    shown = [name for names in (*PANELS.values(), *MORE.values()) for name in names]
     assert sorted(shown) == sorted({words.split()[0] for words in index()})
 
 
@@ -99,13 +99,13 @@ def test_every_command_has_help_with_an_example_and_json(
     assert ran.err == ""
 
 
-@pytest.mark.parametrize("words", [(), ("list",), ("keys", "create")], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("list",), ("key", "create")], ids=" ".join)
 def test_help_has_a_short_name(satchel: Run, words: tuple[str, ...]) -> None:
     """What a person types first works: one letter, for the whole, a command, one of a group."""
     assert satchel(*words, "-h") == satchel(*words, "--help")
 
 
-@pytest.mark.parametrize("words", [(), ("keys",), ("config",)], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("key",), ("config",)], ids=" ".join)
 def test_a_group_without_a_command_shows_its_help(satchel: Run, words: tuple[str, ...]) -> None:
     """Nobody has to guess the name of the help option."""
     ran = satchel(*words)
@@ -136,36 +136,37 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
         "encrypt": [mem0, sealed.with_name("other.age"), "--to", RECIPIENT],
         "decrypt": [sealed.with_name("sealed.age"), sealed.with_name("plain.pam")],
-        "keys create": ["second"],
-        "keys trust": [did, "--name", "ada"],
-        "keys revoke": ["spare"],
-        "keys retire": ["spare"],
-        "keys hand-over": ["spare"],
-        "banks create": ["assistant"],
-        "banks rename": ["here", "elsewhere"],
-        "banks copy": ["here", "copied"],
-        "banks merge": ["strange", "here"],
-        "banks delete": ["here", "--yes"],
+        "key create": ["second"],
+        "key trust": [did, "--name", "ada"],
+        "key revoke": ["spare"],
+        "key retire": ["spare"],
+        "key hand-over": ["spare"],
+        "bank create": ["assistant"],
+        "bank rename": ["here", "elsewhere"],
+        "bank use": ["here"],
+        "bank copy": ["here", "copied"],
+        "bank merge": ["strange", "here"],
+        "bank delete": ["here", "--yes"],
         "redact": [THERE, "--bank", "here"],
         "recover": [THERE, "--bank", "here"],
         "erase": [THERE, "--bank", "here", "--yes"],
         "prune": ["--superseded-before", "90d", "--bank", "here"],
         "everything": ["--about", "ada", "--bank", "here"],
-        "banks admit": ["here"],
-        "banks adopt": ["strange"],
-        "banks accept-loss": ["here"],
-        "banks owners list": ["here"],
-        "banks owners add": ["here", "second"],
-        "banks owners threshold": ["here", "1"],
-        "banks owners sign": [sealed.with_name("proposal.json")],
-        "banks owners enact": [sealed.with_name("proposal.json")],
-        "banks accept-gone": ["blake3:" + "0" * 64],
+        "bank admit": ["here"],
+        "bank adopt": ["strange"],
+        "bank accept-loss": ["here"],
+        "bank owner list": ["here"],
+        "bank owner add": ["here", "second"],
+        "bank owner threshold": ["here", "1"],
+        "bank owner sign": [sealed.with_name("proposal.json")],
+        "bank owner enact": [sealed.with_name("proposal.json")],
+        "bank accept-gone": ["blake3:" + "0" * 64],
         "import": [mem0, "--bank", "here"],
         "undo": ["--bank", "here"],
         "receipt show": [sealed.with_name("a.receipt.json")],
         "receipt verify": [sealed.with_name("a.receipt.json")],
-        "jobs resume": [JOB],
-        "jobs cancel": [JOB],
+        "job resume": [JOB],
+        "job cancel": [JOB],
         "embed": ["--bank", "here"],
         "duplicates": ["--bank", "here"],
         "remember": ["likes tea"],
@@ -209,46 +210,46 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "backup prune": ["--destination", sealed.with_name("backups")],
         "backup drill": ["--destination", sealed.with_name("backups")],
         "backup schedule": ["--print", "systemd"],
-        "sessions record": [sealed.with_name("talk.jsonl"), "--bank", "here"],
-        "sessions set": ["talk", "--note", "x"],
-        "sessions show": ["talk"],
-        "sessions diff": ["talk", "talk"],
-        "sessions rename": ["talk", "walk"],
-        "sessions archive": ["talk"],
-        "checkpoint create": ["talk"],
-        "checkpoint list": ["talk"],
-        "fork": ["talk"],
-        "distill": ["talk"],
+        "session record": [sealed.with_name("talk.jsonl"), "--bank", "here"],
+        "session set": ["talk", "--note", "x"],
+        "session show": ["talk"],
+        "session diff": ["talk", "talk"],
+        "session rename": ["talk", "walk"],
+        "session archive": ["talk"],
+        "session checkpoint create": ["talk"],
+        "session checkpoint list": ["talk"],
+        "session fork": ["talk"],
+        "session distill": ["talk"],
         "code index": [sealed.with_name("code")],
         "code query": ["--name", "run"],
         "code show": ["run"],
         "code drop": ["code"],
-        "memory export": [
+        "amplihack export": [
             *("--agent", "full", "--output", sealed.with_name("agent.json")),
             *("--accept-loss", "all"),
         ],
-        "memory import": ["--agent", "agent", "--input", AGENT],
-        "files ls": ["user"],
-        "files read": ["user/a.md"],
-        "files write": ["user/b.md", "text"],
-        "files edit": ["user/a.md", "one", "two"],
-        "files mv": ["user/a.md", "user/c.md"],
-        "files rm": ["user/a.md"],
-        "files search": ["one"],
-        "files history": ["user/a.md"],
-        "files collect": [],
-        "files import": [sealed.with_name("memories.json")],
-        "files export": [sealed.with_name("exported.json")],
-        "files diff": ["user/a.md", "2"],
-        "files restore": ["user/a.md", "1"],
-        "files promote": ["user/a.md", "memory/a.md"],
+        "amplihack import": ["--agent", "agent", "--input", AGENT],
+        "file ls": ["user"],
+        "file read": ["user/a.md"],
+        "file write": ["user/b.md", "text"],
+        "file edit": ["user/a.md", "one", "two"],
+        "file mv": ["user/a.md", "user/c.md"],
+        "file rm": ["user/a.md"],
+        "file search": ["one"],
+        "file history": ["user/a.md"],
+        "file collect": [],
+        "file import": [sealed.with_name("memories.json")],
+        "file export": [sealed.with_name("exported.json")],
+        "file diff": ["user/a.md", "2"],
+        "file restore": ["user/a.md", "1"],
+        "file promote": ["user/a.md", "memory/a.md"],
         "agent show": ["syn"],
         "agent export": ["syn", "--output", sealed.with_name("syn.agent.json")],
         "agent import": [WHOLE_AGENT, "--name", "other", "--no-embed"],
-        "banks config show": ["here"],
-        "banks config set": ["here", "recall_limit=3"],
-        "banks config export": ["here", sealed.with_name("here.json")],
-        "banks config import": ["here", sealed.with_name("bank.config.json")],
+        "bank config show": ["here"],
+        "bank config set": ["here", "recall_limit=3"],
+        "bank config export": ["here", sealed.with_name("here.json")],
+        "bank config import": ["here", sealed.with_name("bank.config.json")],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
@@ -280,24 +281,24 @@ THERE = "{there}"
 
 def has_banks(satchel: Run) -> None:
     """Make a bank of one's own, and one that is a stranger's."""
-    assert satchel("banks", "create", "here").status == 0
+    assert satchel("bank", "create", "here").status == 0
     with opened_store(load_settings()) as store:
         Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="strange")
 
 
 def has_proposal(satchel: Run, path: Path) -> None:
     """Make a key, and a file in which it is proposed as another owner of the bank."""
-    assert satchel("keys", "create", "second").status == 0
-    key = satchel("keys", "export", "second").json["key"]
-    words = ("banks", "owners", "add", "here", key, "--propose", path)
+    assert satchel("key", "create", "second").status == 0
+    key = satchel("key", "export", "second").json["key"]
+    words = ("bank", "owner", "add", "here", key, "--propose", path)
     assert satchel(*words).status == 0
-    assert satchel("banks", "owners", "sign", path, "--key", "second").status == 0
+    assert satchel("bank", "owner", "sign", path, "--key", "second").status == 0
 
 
 def has_memory(satchel: Run, other: Path) -> None:
     """Make a bank with a memory in it, and another store with a bank."""
     append(new_bank("full"), memories(1))
-    assert satchel("--store", other, "banks", "create", "there").status == 0
+    assert satchel("--store", other, "bank", "create", "there").status == 0
 
 
 def arranged(
@@ -321,7 +322,7 @@ def arranged(
         assert satchel("redact", there[THERE], *sealing).status == 0
     if words == ("store", "decrypt"):
         assert satchel("store", "encrypt", "--to", RECIPIENT).status == 0
-    if words[0] == "jobs":
+    if words[0] == "job":
         there[JOB] = killed(mem0, "here")
     if words[0] == "token":
         issue = ["token", "issue", "--audience", "default", "--everything", "--bank", "here"]
@@ -353,41 +354,42 @@ WRITES = {
     "backup restore",
     "backup run",
     "backup verify",
-    "banks adopt",
-    "banks config import",
-    "banks config set",
-    "banks copy",
-    "banks create",
-    "banks delete",
-    "banks owners add",
-    "banks owners enact",
-    "banks rename",
-    "checkpoint create",
+    "bank adopt",
+    "bank config import",
+    "bank config set",
+    "bank copy",
+    "bank create",
+    "bank delete",
+    "bank owner add",
+    "bank owner enact",
+    "bank rename",
+    "bank use",
+    "session checkpoint create",
     "code drop",
     "code index",
     "connect",
     "correct",
-    "distill",
+    "session distill",
     "embed",
     "erase",
-    "files edit",
-    "files import",
-    "files mv",
-    "files promote",
-    "files restore",
-    "files rm",
-    "files write",
+    "file edit",
+    "file import",
+    "file mv",
+    "file promote",
+    "file restore",
+    "file rm",
+    "file write",
     "forget",
-    "fork",
+    "session fork",
     "import",
-    "jobs cancel",
-    "jobs resume",
-    "keys create",
-    "keys retire",
-    "keys revoke",
-    "keys rotate",
-    "keys trust",
-    "memory import",
+    "job cancel",
+    "job resume",
+    "key create",
+    "key retire",
+    "key revoke",
+    "key rotate",
+    "key trust",
+    "amplihack import",
     "migrate",
     "pull",
     "push",
@@ -395,10 +397,10 @@ WRITES = {
     "quarantine reject",
     "remember",
     "serve",
-    "sessions archive",
-    "sessions record",
-    "sessions rename",
-    "sessions set",
+    "session archive",
+    "session record",
+    "session rename",
+    "session set",
     "store copy",
     "store decrypt",
     "store encrypt",
@@ -413,14 +415,14 @@ WRITES = {
 OUTPUTS = {
     "agent export",
     "backup drill",
-    "banks config export",
+    "bank config export",
     "convert",
     "decrypt",
     "disclose",
     "encrypt",
     "export",
-    "files export",
-    "memory export",
+    "file export",
+    "amplihack export",
     "sink run",
     "token revocations",
 }  # fmt: skip
@@ -506,35 +508,35 @@ def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
     """Make a key that took another's place, an encrypted file, or a backup."""
     if verb == "backup":
         assert satchel("backup", "run", "--destination", sealed.with_name("backups")).status == 0
-    if verb == "banks":
+    if verb == "bank":
         has_proposal(satchel, sealed.with_name("proposal.json"))
     if verb == "decrypt":
-        assert satchel("keys", "identity", "here").status == 0
+        assert satchel("key", "identity", "here").status == 0
         encrypted = sealed.with_name("sealed.age")
         assert satchel("encrypt", sealed, encrypted, "--to", "here").status == 0
-    if verb == "keys":
-        assert satchel("keys", "create", "spare").status == 0
-        assert satchel("keys", "rotate", "spare").status == 0
+    if verb == "key":
+        assert satchel("key", "create", "spare").status == 0
+        assert satchel("key", "rotate", "spare").status == 0
 
 
 def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
     """Make what a verb works on."""
-    if verb in ("banks", "recall", "redact", "recover", "erase", "prune", "everything", "sink"):
+    if verb in ("bank", "recall", "redact", "recover", "erase", "prune", "everything", "sink"):
         has_banks(satchel)
-    if verb in ("export", "pull", "push", "migrate", "store", "memory", "backup"):
+    if verb in ("export", "pull", "push", "migrate", "store", "amplihack", "backup"):
         has_memory(satchel, sealed.with_name("other.db"))
     has_keys(satchel, verb, sealed)
-    if verb == "files":
+    if verb == "file":
         for text in ("none", "one"):
-            write = ("files", "write", "user/a.md", text, "--keep-versions")
+            write = ("file", "write", "user/a.md", text, "--keep-versions")
             assert satchel(*write).status == 0
         sealed.with_name("memories.json").write_text('[{"path": "/b.md", "content": "b"}]')
     if verb == "agent":
         assert satchel("agent", "import", WHOLE_AGENT, "--no-embed").status == 0
-    if verb in ("sessions", "checkpoint", "fork", "distill"):
+    if verb == "session":
         talk = sealed.with_name("talk.jsonl")
         talk.write_text('{"role": "user", "content": "I live in Oslo."}\n')
-        record = ("sessions", "record", talk, "--name", "talk", "--bank", "here")
+        record = ("session", "record", talk, "--name", "talk", "--bank", "here")
         assert satchel(*record).status == 0
     if verb == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
@@ -551,7 +553,7 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
 def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path) -> None:
     """The one command that writes a file instead of printing still answers in JSON."""
     output = tmp_path / "copy.key"
-    ran = satchel("keys", "export", "--secret", "--output", output, "--json")
+    ran = satchel("key", "export", "--secret", "--output", output, "--json")
     assert ran.status == 0
     assert ran.json["output"] == str(output)
     assert output.stat().st_mode & 0o777 == 0o600
@@ -564,18 +566,18 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["inspect", "missing.json"], 4, "input.unreadable"),
         (["convert", "missing.json", "out.pam"], 4, "input.unreadable"),
         (["formats", "nope"], 2, "format.unknown"),
-        (["keys", "export", "nobody"], 3, "key.refused"),
-        (["keys", "create", "../x"], 3, "key.refused"),
-        (["keys", "trust", "did:key:zzz"], 4, "input.malformed"),
-        (["keys", "revoke", "nobody"], 2, "usage"),
+        (["key", "export", "nobody"], 3, "key.refused"),
+        (["key", "create", "../x"], 3, "key.refused"),
+        (["key", "trust", "did:key:zzz"], 4, "input.malformed"),
+        (["key", "revoke", "nobody"], 2, "usage"),
         (["verify"], 2, "usage"),
         (["verify", "a", "b"], 2, "usage"),
         (["verify", "a", "--nope"], 2, "usage"),
         (["verify", "a", "--threshold", "0"], 2, "usage"),
         (["nope"], 2, "usage"),
-        (["keys"], 2, "usage"),
-        (["keys", "create", "--role", "boss"], 2, "usage"),
-        (["keys", "export", "--secret"], 2, "usage"),
+        (["key"], 2, "usage"),
+        (["key", "create", "--role", "boss"], 2, "usage"),
+        (["key", "export", "--secret"], 2, "usage"),
         (["convert", "a", "b.pam", "--unsafe-accept", "tampered"], 2, "usage"),
         (["--config", "missing.toml", "doctor"], 2, "config.invalid"),
         (["export", "--output", "out.pam"], 2, "bank.unknown"),
@@ -607,10 +609,10 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["quarantine", "list"], 2, "bank.unknown"),
         (["promote", "0f3c12"], 2, "bank.unknown"),
         (["path", "0f3c12", "0f3c13", "--direction", "up"], 2, "usage"),
-        (["memory", "export", "--agent", "nobody", "--output", "out.json"], 2, "bank.unknown"),
-        (["memory", "export", "--agent", "a/b", "--output", "out.json"], 2, "usage"),
-        (["memory", "import", "--agent", "a", "--input", "missing"], 4, "input.unreadable"),
-        (["banks", "config", "show", "nobody"], 2, "bank.unknown"),
+        (["amplihack", "export", "--agent", "nobody", "--output", "out.json"], 2, "bank.unknown"),
+        (["amplihack", "export", "--agent", "a/b", "--output", "out.json"], 2, "usage"),
+        (["amplihack", "import", "--agent", "a", "--input", "missing"], 4, "input.unreadable"),
+        (["bank", "config", "show", "nobody"], 2, "bank.unknown"),
         (["agent", "show", "nobody"], 2, "agent.unknown"),
         (["agent", "export", "nobody"], 2, "agent.unknown"),
         (["agent", "import", "missing.agent.json"], 4, "input.unreadable"),
@@ -698,24 +700,24 @@ def completed(line: str) -> list[str]:
 
 def test_a_shell_completes_commands_options_and_values(satchel: Run) -> None:
     """Banks, formats and keys that are there; choices of an option."""
-    assert satchel("banks", "create", "assistant").status == 0
-    assert completed("satchel rec") == ["recall", "receipts", "receipt", "recover"]
+    assert satchel("bank", "create", "assistant").status == 0
+    assert completed("satchel rec") == ["recall", "receipt", "recover"]
     assert completed("satchel backup ru") == ["run"]
     assert "--budget" in completed("satchel recall --bu")
     assert completed("satchel recall tea --bank ass") == ["assistant"]
     assert completed("satchel recall tea --type sem") == ["semantic"]
     assert "mem0" in completed("satchel convert a b --to mem")
-    assert completed("satchel keys export def") == ["default"]
+    assert completed("satchel key export def") == ["default"]
 
 
 def test_one_command_does_not_inherit_the_options_of_the_last(
     satchel: Run, sealed: Path, tmp_path: Path
 ) -> None:
     """Home, configuration and JSON are of one command only, also inside one process."""
-    other = satchel("--home", tmp_path / "elsewhere", "keys", "list", "--json")
+    other = satchel("--home", tmp_path / "elsewhere", "key", "list", "--json")
     assert other.json == []
     assert satchel("verify", sealed).status == 0
-    assert [found["name"] for found in satchel("keys", "list", "--json").json] == ["default"]
+    assert [found["name"] for found in satchel("key", "list", "--json").json] == ["default"]
 
 
 @pytest.mark.parametrize("words", [["inspect"], ["verify"], ["convert"]], ids=" ".join)
@@ -762,9 +764,9 @@ def test_escapes_in_a_file_do_not_reach_the_terminal(
 
 def test_escapes_in_a_key_name_do_not_reach_the_terminal(satchel: Run, sealed: Path) -> None:
     """Attack: a trusted key whose name rewrites the verdict on the screen."""
-    did = satchel("keys", "list", "--json").json[0]["key"]
-    assert satchel("keys", "trust", did, "--name", NASTY).status == 0
-    runs = [satchel("keys", "list"), satchel("verify", sealed), satchel("keys", "revoke", did)]
+    did = satchel("key", "list", "--json").json[0]["key"]
+    assert satchel("key", "trust", did, "--name", NASTY).status == 0
+    runs = [satchel("key", "list"), satchel("verify", sealed), satchel("key", "revoke", did)]
     assert [ran for ran in runs if RAW.search(ran.out + ran.err)] == []
 
 
@@ -793,7 +795,7 @@ def test_version_says_what_is_installed(satchel: Run) -> None:
 
 def test_no_help_text_has_an_emoji_in_the_place_of_words(satchel: Run) -> None:
     """An example is there to be copied: ``did:key:...`` was printed with a picture of a key."""
-    shown = satchel("keys", "trust", "--help").out
+    shown = satchel("key", "trust", "--help").out
     assert "did:key:z6Mk" in shown
     reference = Path(__file__).parent.parent.parent / "docs" / "reference" / "commands.md"
     pictures = [char for char in reference.read_text("utf-8") if ord(char) >= 0x1F000]

@@ -1,4 +1,4 @@
-"""``satchel memory export`` and ``satchel memory import``."""
+"""``satchel amplihack export`` and ``satchel amplihack import``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"
 
 def test_an_agent_comes_back_from_a_file_as_it_went(satchel: Run, tmp_path: Path) -> None:
     """Under the name that is asked for, with counts that are those of the file."""
-    came = satchel("memory", "import", "--agent", "builder", "-i", SAMPLES / "good-rust.json")
+    came = satchel("amplihack", "import", "--agent", "builder", "-i", SAMPLES / "good-rust.json")
     assert came.status == 0
     assert "Source agent: harbour-agent" in came.out
     assert "semantic_nodes_imported: 3" in came.out
     assert "edges_imported: 6" in came.out
     output = tmp_path / "out.json"
-    went = satchel("memory", "export", "--agent", "builder", "-o", output)
+    went = satchel("amplihack", "export", "--agent", "builder", "-o", output)
     assert went.status == 0
     assert "transitioned_to_edge_count: 1" in went.out
 
@@ -37,17 +37,17 @@ def test_what_was_bad_is_named_and_makes_the_status_1(satchel: Run, tmp_path: Pa
     document["supersedes_edges"][0]["target_id"] = "nowhere"
     path = tmp_path / "in.json"
     path.write_text(json.dumps(document))
-    ran = satchel("memory", "import", "--agent", "a", "-i", path)
+    ran = satchel("amplihack", "import", "--agent", "a", "-i", path)
     assert ran.status == 1
     assert "errors: 1" in ran.out
     assert "supersedes_edges/0/target_id: its target is not in the file: 'nowhere'" in ran.err
-    accepted = satchel("memory", "import", "--agent", "a", "-i", path, "--accept-loss", "record")
+    accepted = satchel("amplihack", "import", "--agent", "a", "-i", path, "--accept-loss", "record")
     assert accepted.status == 0
 
 
 def test_a_conflict_is_told_with_the_first_ids(satchel: Run, tmp_path: Path) -> None:
     """Amplihack leaves the newer text out and says nothing (defect 2)."""
-    first = ["memory", "import", "--agent", "a", "-i"]
+    first = ["amplihack", "import", "--agent", "a", "-i"]
     assert satchel(*first, SAMPLES / "good-rust.json").status == 0
     document = json.loads((SAMPLES / "good-rust.json").read_bytes())
     document["semantic_nodes"][0]["content"] = "newer"
@@ -62,7 +62,7 @@ def test_a_conflict_is_told_with_the_first_ids(satchel: Run, tmp_path: Path) -> 
 def test_a_dry_run_changes_nothing(satchel: Run) -> None:
     """It tells what would be done."""
     path = SAMPLES / "good-rust.json"
-    ran = satchel("memory", "import", "--agent", "a", "-i", path, "--dry-run")
+    ran = satchel("amplihack", "import", "--agent", "a", "-i", path, "--dry-run")
     assert ran.status == 0
     assert "Would import" in ran.out
-    assert satchel("memory", "export", "--agent", "a", "-o", "out.json").status == 2
+    assert satchel("amplihack", "export", "--agent", "a", "-o", "out.json").status == 2

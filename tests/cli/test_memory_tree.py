@@ -1,4 +1,4 @@
-"""``satchel memory tree`` and ``clean``: what people see of sessions, and how they forget some."""
+"""``satchel amplihack tree`` and ``clean``: sessions, and how some are forgotten."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def teach(backend: str = "sqlite") -> None:
 def test_the_tree_shows_sessions_memories_and_agents(satchel: Run, backend: str) -> None:
     """As amplihack draws it, with the same icons on every backend."""
     teach(backend)
-    ran = satchel("memory", "tree", "--backend", backend)
+    ran = satchel("amplihack", "tree", "--backend", backend)
     assert ran.out.splitlines() == [
         f"🧠 Memory Graph (Backend: {backend})",
         "├── 📅 Sessions (2)",
@@ -55,19 +55,19 @@ def test_the_tree_shows_sessions_memories_and_agents(satchel: Run, backend: str)
 def test_the_tree_can_be_narrowed(satchel: Run) -> None:
     """By session, type and depth."""
     teach()
-    only = satchel("memory", "tree", "--session", "test_1", "--type", "decision", "--depth", "2")
+    only = satchel("amplihack", "tree", "--session", "test_1", "--type", "decision", "--depth", "2")
     assert only.out.splitlines()[1:] == [
         "└── 📅 Sessions (1)",
         "    └── test_1 (1 memories)",
         "        └── 📌 Decision: Something that reviewer took from a decision (★★★★★☆☆☆☆☆ 5/10)",
     ]
-    assert "Something" not in satchel("memory", "tree", "--depth", "1").out
-    assert satchel("memory", "tree", "--type", "note").status == 2
+    assert "Something" not in satchel("amplihack", "tree", "--depth", "1").out
+    assert satchel("amplihack", "tree", "--type", "note").status == 2
 
 
 def test_a_tree_of_nothing_says_so_and_makes_nothing(satchel: Run, own_home: Path) -> None:
     """Looking is not writing."""
-    ran = satchel("memory", "tree")
+    ran = satchel("amplihack", "tree")
     assert ran.status == 0
     assert ran.out.splitlines() == [
         "🧠 Memory Graph (Backend: sqlite)",
@@ -79,7 +79,7 @@ def test_a_tree_of_nothing_says_so_and_makes_nothing(satchel: Run, own_home: Pat
 
 def test_an_unknown_backend_is_an_error_that_names_the_known_ones(satchel: Run) -> None:
     """No silent degradation; the same before the verb and behind it."""
-    for words in (["memory", "tree", "--backend", "x"], ["--backend", "x", "memory", "tree"]):
+    for words in (["amplihack", "tree", "--backend", "x"], ["--backend", "x", "amplihack", "tree"]):
         ran = satchel(*words, "--json")
         assert (ran.status, ran.error["code"]) == (2, "config.invalid")
         assert "kuzu" in ran.error["hint"]
@@ -88,23 +88,23 @@ def test_an_unknown_backend_is_an_error_that_names_the_known_ones(satchel: Run) 
 def test_cleaning_only_lists_until_it_is_told_otherwise(satchel: Run) -> None:
     """Dry by default; where nobody is there to ask, it has to be said."""
     teach()
-    ran = satchel("memory", "clean")
+    ran = satchel("amplihack", "clean")
     assert ran.out.splitlines() == [
         "Found 1 session matching 'test_*'",
         "  test_1 (2 memories)",
         "Dry-run mode: No sessions were deleted.",
     ]
-    refused = satchel("memory", "clean", "--no-dry-run")
+    refused = satchel("amplihack", "clean", "--no-dry-run")
     assert refused.status == 2
     assert "--confirm" in refused.err
-    assert "test_1" in satchel("memory", "tree").out
-    done = satchel("memory", "clean", "--no-dry-run", "--confirm")
+    assert "test_1" in satchel("amplihack", "tree").out
+    done = satchel("amplihack", "clean", "--no-dry-run", "--confirm")
     assert done.out.splitlines()[-2:] == [
         "Deleted: test_1",
         "Cleanup complete: 1 deleted, 0 errors",
     ]
-    assert "test_1" not in satchel("memory", "tree").out
-    again = satchel("memory", "clean", "--no-dry-run", "--confirm")
+    assert "test_1" not in satchel("amplihack", "tree").out
+    again = satchel("amplihack", "clean", "--no-dry-run", "--confirm")
     assert again.status == 0
     assert "Found 0 sessions" in again.out
 
@@ -113,6 +113,6 @@ def test_a_name_that_drives_a_terminal_is_shown_as_escapes(satchel: Run) -> None
     """Attack: a session or a memory that clears the screen of whoever looks at the tree."""
     nasty = "\x1b[2J\u202eevil"
     assert satchel("remember", f"{nasty} memory", "--run", nasty).status == 0
-    ran = satchel("memory", "tree")
+    ran = satchel("amplihack", "tree")
     assert "\x1b" not in ran.out
     assert "\u202e" not in ran.out

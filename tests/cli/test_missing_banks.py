@@ -27,13 +27,13 @@ READING = (
     ("recall", "wombat"),
     ("rehydrate", "--task", "wombat"),
     ("stats",),
-    ("banks", "list"),
+    ("bank", "list"),
     ("export", "--output", "out.pam.jsonl"),
 )
 WRITING = (
     ("remember", "another one"),
     ("init",),
-    ("banks", "create", "assistant"),
+    ("bank", "create", "assistant"),
 )
 
 
@@ -66,7 +66,7 @@ def _store() -> Path:
 def _remembered(satchel: Run) -> str:
     assert satchel("init", "assistant").status == 0
     assert satchel("remember", "the wombat sleeps").status == 0
-    (bank,) = satchel("banks", "list", "--json").json
+    (bank,) = satchel("bank", "list", "--json").json
     return str(bank["id"])
 
 
@@ -115,7 +115,7 @@ def test_python_makes_no_empty_bank_in_its_place(satchel: Run, way: str) -> None
 def test_an_encrypted_store_that_vanished_is_missed_too(satchel: Run) -> None:
     """Its key file is still there."""
     bank = _remembered(satchel)
-    assert satchel("keys", "identity", "mine").status == 0
+    assert satchel("key", "identity", "mine").status == 0
     assert satchel("store", "encrypt", "--to", "mine").status == 0
     assert satchel("list").status == 0
     _vanish(_store())
@@ -128,7 +128,7 @@ def test_an_encrypted_store_that_vanished_is_missed_too(satchel: Run) -> None:
 def test_doctor_says_that_the_key_of_an_encrypted_store_is_missing(satchel: Run) -> None:
     """It used to say that the store is in plain."""
     _remembered(satchel)
-    assert satchel("keys", "identity", "mine").status == 0
+    assert satchel("key", "identity", "mine").status == 0
     assert satchel("store", "encrypt", "--to", "mine").status == 0
     key = _store().with_name(f"{_store().name}.key")
     key.rename(key.with_suffix(".away"))
@@ -182,13 +182,13 @@ def test_a_bank_put_in_the_place_of_one_that_is_gone_is_not_taken_for_it(
 def test_one_bank_that_was_taken_out_is_not_made_again_by_its_name(satchel: Run) -> None:
     """The others of the store are read as before."""
     bank = _remembered(satchel)
-    assert satchel("banks", "create", "other").status == 0
+    assert satchel("bank", "create", "other").status == 0
     connection = apsw.Connection(str(_store()))
     connection.execute("DELETE FROM bank WHERE id = ?", (bank,))
     connection.close()
     assert satchel("list", "--bank", "other").status == 0
     for command in (
-        ("banks", "create", "assistant"),
+        ("bank", "create", "assistant"),
         ("list", "--bank", "assistant"),
         ("list", "--bank", bank),
         ("list",),
@@ -202,7 +202,7 @@ def test_that_it_is_gone_can_be_accepted(satchel: Run, which: str) -> None:
     """Then the home begins anew; accepting makes no store."""
     bank = _remembered(satchel)
     _vanish(_store())
-    assert satchel("banks", "accept-gone", "--all" if which == "all" else bank).status == 0
+    assert satchel("bank", "accept-gone", "--all" if which == "all" else bank).status == 0
     assert not _store().exists()
     assert satchel("doctor").status == 0
     assert satchel("remember", "a new beginning").status == 0
@@ -249,7 +249,7 @@ def test_a_copied_home_keeps_what_protects_the_first_when_it_is_given_up(
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "copy"))
     assert satchel("list").status == 0
     _vanish(_store())
-    assert satchel("banks", "accept-gone", bank).status == 0
+    assert satchel("bank", "accept-gone", bank).status == 0
     monkeypatch.setenv("SATCHEL_HOME", str(first))
     assert satchel("list").status == 0
     _vanish(_store())

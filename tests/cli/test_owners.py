@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _key(satchel: Run, name: str, *elsewhere: str) -> str:
-    return str(satchel(*elsewhere, "keys", "export", name).json["key"])
+    return str(satchel(*elsewhere, "key", "export", name).json["key"])
 
 
 @pytest.mark.usefixtures("any_store")
@@ -22,19 +22,19 @@ def test_two_of_three_owners_decide_on_any_store(satchel: Run) -> None:
     """One alone is refused, with what to do; two with their keys here just do it."""
     assert satchel("remember", "likes tea").status == 0
     for name in ("ben", "cat"):
-        assert satchel("keys", "create", name).status == 0
-        assert satchel("banks", "owners", "add", "default", name).status == 0
-    assert satchel("banks", "owners", "threshold", "default", "2").status == 0
-    ran = satchel("banks", "rename", "default", "ours", "--json")
+        assert satchel("key", "create", name).status == 0
+        assert satchel("bank", "owner", "add", "default", name).status == 0
+    assert satchel("bank", "owner", "threshold", "default", "2").status == 0
+    ran = satchel("bank", "rename", "default", "ours", "--json")
     assert (ran.status, ran.error["code"]) == (3, "key.threshold")
     assert "--also" in ran.error["hint"]
-    assert satchel("banks", "rename", "default", "ours", "--also", "cat").status == 0
-    ran = satchel("banks", "owners", "threshold", "ours", "1", "--key", "ben")
+    assert satchel("bank", "rename", "default", "ours", "--also", "cat").status == 0
+    ran = satchel("bank", "owner", "threshold", "ours", "1", "--key", "ben")
     assert ran.status == 3
-    ran = satchel("keys", "revoke", "cat", "--key", "ben", "--json")
+    ran = satchel("key", "revoke", "cat", "--key", "ben", "--json")
     assert (ran.status, len(ran.json["banks"][0]["to_sign"])) == (1, 1)
-    assert satchel("keys", "revoke", "cat", "--key", "ben", "--also", "default").status == 0
-    found = satchel("banks", "owners", "list", "ours", "--json").json
+    assert satchel("key", "revoke", "cat", "--key", "ben", "--also", "default").status == 0
+    found = satchel("bank", "owner", "list", "ours", "--json").json
     assert (found["threshold"], len(found["owners"])) == (2, 2)
     assert satchel("remember", "likes milk").status == 0  # no decision
     assert satchel("doctor", "--deep").status == 0
@@ -44,26 +44,26 @@ def test_an_owner_on_another_machine_signs_a_file(satchel: Run, tmp_path: Path) 
     """Who joins agrees there; from then on both decide, by a file that goes between them."""
     there = ("--home", str(tmp_path / "there"))
     assert satchel("remember", "likes tea").status == 0
-    assert satchel(*there, "keys", "create", "ben").status == 0
+    assert satchel(*there, "key", "create", "ben").status == 0
     ben, file = _key(satchel, "ben", *there), tmp_path / "proposal.json"
-    ran = satchel("banks", "owners", "add", "default", ben)
+    ran = satchel("bank", "owner", "add", "default", ben)
     assert (ran.status, "has to agree" in ran.err) == (3, True)
-    ran = satchel("banks", "owners", "add", "default", ben, "--propose", file, "--json")
+    ran = satchel("bank", "owner", "add", "default", ben, "--propose", file, "--json")
     assert (ran.status, ran.json) == (0, {"proposed": str(file)})
-    assert satchel("banks", "owners", "enact", file).status == 3
-    shown = satchel(*there, "banks", "owners", "sign", file, "--dry-run")
+    assert satchel("bank", "owner", "enact", file).status == 3
+    shown = satchel(*there, "bank", "owner", "sign", file, "--dry-run")
     assert "Take in another owner" in shown.out
     assert ben in shown.out
-    assert satchel(*there, "banks", "owners", "sign", file, "--key", "ben").status == 0
-    assert "noted in its log" in satchel("banks", "owners", "enact", file).err
-    assert "says so already" in satchel("banks", "owners", "enact", file).err
+    assert satchel(*there, "bank", "owner", "sign", file, "--key", "ben").status == 0
+    assert "noted in its log" in satchel("bank", "owner", "enact", file).err
+    assert "says so already" in satchel("bank", "owner", "enact", file).err
     both = tmp_path / "both.json"
-    assert satchel("banks", "owners", "threshold", "default", "2").status == 0
-    assert satchel("banks", "rename", "default", "ours", "--propose", both).status == 0
-    assert satchel(*there, "banks", "owners", "sign", both, "--key", "ben").status == 0
-    assert satchel("banks", "owners", "enact", both).status == 0
-    assert satchel("banks", "list", "--json").json[0]["name"] == "ours"
-    again = satchel("banks", "rename", "ours", "x", "--propose", both, "--json")
+    assert satchel("bank", "owner", "threshold", "default", "2").status == 0
+    assert satchel("bank", "rename", "default", "ours", "--propose", both).status == 0
+    assert satchel(*there, "bank", "owner", "sign", both, "--key", "ben").status == 0
+    assert satchel("bank", "owner", "enact", both).status == 0
+    assert satchel("bank", "list", "--json").json[0]["name"] == "ours"
+    again = satchel("bank", "rename", "ours", "x", "--propose", both, "--json")
     assert again.error["code"] == "target.exists"
 
 
@@ -71,17 +71,17 @@ def test_a_proposal_that_was_changed_is_refused(satchel: Run, tmp_path: Path) ->
     """Whoever passes it on can neither put in another key nor another bank."""
     assert satchel("remember", "likes tea").status == 0
     for name in ("ben", "cat", "eve"):
-        assert satchel("keys", "create", name).status == 0
+        assert satchel("key", "create", name).status == 0
     file = tmp_path / "proposal.json"
     cat, eve = _key(satchel, "cat"), _key(satchel, "eve")
-    assert satchel("banks", "owners", "add", "default", "ben").status == 0
-    assert satchel("banks", "owners", "threshold", "default", "2").status == 0
-    assert satchel("banks", "admit", "default", "--writer", cat, "--propose", file).status == 0
+    assert satchel("bank", "owner", "add", "default", "ben").status == 0
+    assert satchel("bank", "owner", "threshold", "default", "2").status == 0
+    assert satchel("bank", "admit", "default", "--writer", cat, "--propose", file).status == 0
     file.write_text(file.read_text().replace(cat, eve))
     for verb in ("sign", "enact"):
-        assert satchel("banks", "owners", verb, file).status == 4
+        assert satchel("bank", "owner", verb, file).status == 4
     file.write_text(json.dumps({"format": "satchel-proposal/1", "records": []}))
-    assert satchel("banks", "owners", "enact", file).status == 4
+    assert satchel("bank", "owner", "enact", file).status == 4
 
 
 def test_a_replaced_key_of_several_owners_is_proposed_to_the_others(
@@ -89,15 +89,15 @@ def test_a_replaced_key_of_several_owners_is_proposed_to_the_others(
 ) -> None:
     """The key ring has the new one at once, the bank when enough signed."""
     assert satchel("remember", "likes tea").status == 0
-    assert satchel("keys", "create", "ben").status == 0
-    assert satchel("banks", "owners", "add", "default", "ben").status == 0
-    assert satchel("banks", "owners", "threshold", "default", "2").status == 0
+    assert satchel("key", "create", "ben").status == 0
+    assert satchel("bank", "owner", "add", "default", "ben").status == 0
+    assert satchel("bank", "owner", "threshold", "default", "2").status == 0
     file = tmp_path / "heir.json"
-    ran = satchel("keys", "rotate", "--propose", file)
-    assert (ran.status, "keys hand-over" in ran.err) == (1, True)
-    assert satchel("banks", "owners", "sign", file, "--key", "ben").status == 0
-    assert satchel("banks", "owners", "enact", file).status == 0
-    assert satchel("banks", "rename", "default", "ours", "--also", "ben").status == 0
+    ran = satchel("key", "rotate", "--propose", file)
+    assert (ran.status, "key hand-over" in ran.err) == (1, True)
+    assert satchel("bank", "owner", "sign", file, "--key", "ben").status == 0
+    assert satchel("bank", "owner", "enact", file).status == 0
+    assert satchel("bank", "rename", "default", "ours", "--also", "ben").status == 0
 
 
 def test_an_export_shows_that_the_heads_key_belongs_to_an_owner_who_was_taken_in(
@@ -106,9 +106,9 @@ def test_an_export_shows_that_the_heads_key_belongs_to_an_owner_who_was_taken_in
     """Whoever reads the file offline can follow who admitted whom."""
     sealed = tmp_path / "a.pam"
     assert satchel("remember", "likes tea").status == 0
-    assert satchel("keys", "create", "ben").status == 0
-    assert satchel("banks", "owners", "add", "default", "ben").status == 0
-    assert satchel("keys", "rotate", "writer", "--key", "ben").status == 0
+    assert satchel("key", "create", "ben").status == 0
+    assert satchel("bank", "owner", "add", "default", "ben").status == 0
+    assert satchel("key", "rotate", "writer", "--key", "ben").status == 0
     assert satchel("export", "--output", sealed).status == 0
     ran = satchel("verify", sealed, "--deep", "--json")
     assert (ran.status, ran.json["outcome"]) == (0, "good")
@@ -120,9 +120,9 @@ def lost(satchel: Run, tmp_path: Path) -> Path:
     """Backups of a bank of two owners, who both have to sign; it went on after the newest."""
     backups = tmp_path / "backups"
     assert satchel("remember", "likes tea").status == 0
-    assert satchel("keys", "create", "ben").status == 0
-    assert satchel("banks", "owners", "add", "default", "ben").status == 0
-    assert satchel("banks", "owners", "threshold", "default", "2").status == 0
+    assert satchel("key", "create", "ben").status == 0
+    assert satchel("bank", "owner", "add", "default", "ben").status == 0
+    assert satchel("bank", "owner", "threshold", "default", "2").status == 0
     assert satchel("backup", "run", "--destination", backups).status == 0
     assert satchel("remember", "likes milk").status == 0
     return backups
@@ -149,7 +149,7 @@ def test_giving_up_is_proposed_to_an_owner_elsewhere(
     words = ("backup", "restore", "--destination", lost, "--overwrite", "--propose", file, "--json")
     assert satchel(*words).json == {"proposed": str(file)}
     assert satchel("list").status == 3
-    assert "Go on from a backup" in satchel("banks", "owners", "sign", file, "--key", "ben").out
-    assert satchel("banks", "owners", "enact", file).status == 0
+    assert "Go on from a backup" in satchel("bank", "owner", "sign", file, "--key", "ben").out
+    assert satchel("bank", "owner", "enact", file).status == 0
     (memory,) = satchel("list", "--json").json["memories"]
     assert memory["text"] == "likes tea"

@@ -29,7 +29,7 @@ def address(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_what_is_remembered_on_a_server_is_recalled_from_it(satchel: Run) -> None:
     """Init, remember, recall, list, forget, and the health of it."""
-    assert satchel("banks", "list").status == 0
+    assert satchel("bank", "list").status == 0
     assert satchel("init").status == 0
     first = satchel("remember", "the harbour opens at nine", "--user", "ada").out.strip()
     satchel("remember", "likes tea")

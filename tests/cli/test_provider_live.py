@@ -27,7 +27,7 @@ def test_memory_goes_to_a_product_and_back_and_the_configuration_follows(
     )
     back.write_text(f'store.address = "{tmp_path / "back.db"}"')
     for user in ("ada", "bob"):
-        assert satchel("--config", first, "banks", "create", user).status == 0
+        assert satchel("--config", first, "bank", "create", user).status == 0
         for number in range(3):
             words = ["remember", f"fact {number} of {user}", "--bank", user, "--user", user]
             assert satchel("--config", first, *words).status == 0
@@ -69,7 +69,7 @@ def place(satchel: Run, tmp_path: Path) -> Place:
     """Ada's memory: one with a tag, for which Mem0 has no place."""
     found = Place(tmp_path)
     words = ["--config", found.store, "remember", "--user", "ada", "--bank", "ada"]
-    assert satchel("--config", found.store, "banks", "create", "ada").status == 0
+    assert satchel("--config", found.store, "bank", "create", "ada").status == 0
     assert satchel(*words, "likes tea", "--tag", "x").status == 0
     assert satchel(*words, "lives in Lisbon").status == 0
     return found
@@ -84,7 +84,7 @@ def file_of(folder: Path, **more: object) -> Path:
 
 def kinds(satchel: Run) -> list[tuple[str, str, str]]:
     """Return kind, input and output of the receipts on this machine, the newest first."""
-    found = satchel("receipts", "--json").json
+    found = satchel("receipt", "list", "--json").json
     lines = found if isinstance(found, list) else found["receipts"]
     return [(one["kind"], one["input"], one["output"]) for one in lines]
 

@@ -35,7 +35,7 @@ def add(bank: str, *drafts: Model) -> list[str]:
 @pytest.fixture
 def bank(satchel: Run) -> str:
     """A bank of this machine's own, with some memories."""
-    made: str = satchel("banks", "create", "assistant").out.strip()
+    made: str = satchel("bank", "create", "assistant").out.strip()
     add(
         made,
         Semantic(

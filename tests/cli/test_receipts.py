@@ -33,7 +33,7 @@ def test_a_transfer_says_where_its_receipt_is(satchel: Run, mem0: Path) -> None:
     assert page.out.startswith("RECEIPT OF AN IMPORT\n")
     assert "All of it arrived." in page.out
     assert "Signed by a key that is trusted here" in page.out
-    listed = satchel("receipts")
+    listed = satchel("receipt", "list")
     assert words[-1] in listed.out
     assert "2 records" in listed.out
 
@@ -84,22 +84,22 @@ def test_a_dry_run_prints_a_plan(satchel: Run, mem0: Path, tmp_path: Path) -> No
     assert "WOULD IMPORT" in satchel("import", mem0, "--bank", "b", "--dry-run").out
     ran = satchel("convert", mem0, tmp_path / "o.pam", "--dry-run")
     assert (ran.status, "WOULD CONVERT" in ran.out) == (0, True)
-    assert satchel("keys", "list", "--json").json == []
+    assert satchel("key", "list", "--json").json == []
 
 
 def test_jobs_are_listed_resumed_and_cancelled(satchel: Run, mem0: Path) -> None:
     """With ids that can be typed."""
-    assert "Nothing is under way" in satchel("jobs", "list").err
+    assert "Nothing is under way" in satchel("job", "list").err
     job = killed(mem0, "b")
-    ran = satchel("jobs", "list")
+    ran = satchel("job", "list")
     assert job in ran.out
     assert "2 of 2" in ran.out
-    assert [one["id"] for one in satchel("jobs", "list", "--json").json] == [job]
-    ran = satchel("jobs", "resume", job)
+    assert [one["id"] for one in satchel("job", "list", "--json").json] == [job]
+    ran = satchel("job", "resume", job)
     assert (ran.status, "gone on with: 2 records" in ran.out) == (0, True)
     job = killed(mem0, "c")
-    assert f"took back 2 records of {job}" in satchel("jobs", "cancel", job).out
-    assert satchel("jobs", "cancel", job, "--json").error["code"] == "job.unknown"
+    assert f"took back 2 records of {job}" in satchel("job", "cancel", job).out
+    assert satchel("job", "cancel", job, "--json").error["code"] == "job.unknown"
 
 
 def test_owners_are_sent_to_banks(satchel: Run, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_owners_are_sent_to_banks(satchel: Run, tmp_path: Path) -> None:
     assert satchel("import", path).status == 4
     ran = satchel("import", path, "--map", "user:ada=bank-ada", "--map", "run:r=runs")
     assert ran.status == 0
-    assert [bank["name"] for bank in satchel("banks", "list", "--json").json] == [
+    assert [bank["name"] for bank in satchel("bank", "list", "--json").json] == [
         "bank-ada",
         "runs",
     ]

@@ -1,4 +1,4 @@
-"""``satchel sessions``, ``checkpoint``, ``fork`` and ``distill``."""
+"""``satchel session``, ``checkpoint``, ``fork`` and ``distill``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def talk(satchel: Run, tmp_path: Path) -> str:
     """The id of a recorded session that is called trip."""
     path = tmp_path / "talk.jsonl"
     path.write_text("\n".join(map(json.dumps, TALK)) + "\n\n")
-    done = satchel("sessions", "record", path, "--name", "trip", "--agent", "helper")
+    done = satchel("session", "record", path, "--name", "trip", "--agent", "helper")
     assert done.status == 0
     return done.out.strip()
 
@@ -38,32 +38,37 @@ def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
     satchel: Run, tmp_path: Path
 ) -> None:
     """Recorded, distilled, forked at a checkpoint and at a message, compared, listed as a tree."""
-    receipt = satchel("distill", "trip", "--json").json["receipt"]
+    receipt = satchel("session", "distill", "trip", "--json").json["receipt"]
     assert "RECEIPT OF A DISTILLATION" in satchel("receipt", "show", receipt).out
     assert satchel("receipt", "verify", receipt).status == 0
-    assert satchel("checkpoint", "create", "trip", "--name", "start", "--at", "1").status == 0
-    done = satchel("fork", "trip", "--at", "start", "--name", "by plane")
+    assert (
+        satchel("session", "checkpoint", "create", "trip", "--name", "start", "--at", "1").status
+        == 0
+    )
+    done = satchel("session", "fork", "trip", "--at", "start", "--name", "by plane")
     assert "by plane: 1 message of" in done.err
     assert "memories made later: 2, kept" in done.err
     more = tmp_path / "more.jsonl"
     more.write_text('{"role": "user", "content": "By plane."}')
-    assert satchel("sessions", "record", more, "--session", "by plane").status == 0
-    found = satchel("sessions", "diff", "trip", "by plane", "--json")
+    assert satchel("session", "record", more, "--session", "by plane").status == 0
+    found = satchel("session", "diff", "trip", "by plane", "--json")
     assert found.status == 1
     assert (found.json["common"], found.json["one"]["messages"]) == (1, 2)
-    assert satchel("sessions", "diff", "trip", "trip").status == 0
-    tree = satchel("sessions", "list").out.splitlines()
+    assert satchel("session", "diff", "trip", "trip").status == 0
+    tree = satchel("session", "list").out.splitlines()
     assert "└ " in tree[2]
     assert "1 (checkpoint)" in tree[2]
-    listed = satchel("sessions", "list", "--json").json
+    listed = satchel("session", "list", "--json").json
     assert [(one["name"], one.get("depth", 0)) for one in listed] == [("trip", 0), ("by plane", 1)]
     assert listed[1]["origin"]["session"] == listed[0]["id"]
-    shown = satchel("sessions", "show", "by plane", "--json").json
+    shown = satchel("session", "show", "by plane", "--json").json
     assert [one["content"] for one in shown["messages"]] == ["I live in Oslo.", "By plane."]
     assert "working_state" not in shown.get("state", {})
-    again = satchel("fork", "trip", "--at", "distillation:1", "--memories", "as-of", "--json").json
+    again = satchel(
+        "session", "fork", "trip", "--at", "distillation:1", "--memories", "as-of", "--json"
+    ).json
     assert again["memories"] == "as-of"
-    shown = satchel("sessions", "show", again["id"], "--json").json
+    shown = satchel("session", "show", again["id"], "--json").json
     assert shown["state"]["working_state"] == {"task": "book"}
     assert [note["category"] for note in shown["state"]["notes"]] == ["preference"]
 
@@ -76,12 +81,14 @@ def test_the_branch_tree_fits_into_80_columns(
     long = "a name that goes on and on, 咖啡 and all, further than any line is wide, and on"
     source = talk
     for number in range(9):
-        done = satchel("fork", source, "--at", "1", "--name", f"{long} {number}", "--json").json
+        done = satchel(
+            "session", "fork", source, "--at", "1", "--name", f"{long} {number}", "--json"
+        ).json
         source = done["id"]
-    assert satchel("checkpoint", "create", source, "--name", "here").status == 0
+    assert satchel("session", "checkpoint", "create", source, "--name", "here").status == 0
     as_of = ["--at", "here", "--memories", "as-of", "--name", long]
-    assert satchel("fork", source, *as_of).status == 0
-    tree = satchel("sessions", "list").out
+    assert satchel("session", "fork", source, *as_of).status == 0
+    tree = satchel("session", "list").out
     assert "\x1b" not in tree
     lines = tree.splitlines()
     assert len(lines) == 12
@@ -90,12 +97,12 @@ def test_the_branch_tree_fits_into_80_columns(
     assert source.removeprefix("blake3:")[:12] in tree
     assert lines[11].split()[-3:] == ["1", "(checkpoint)", "as-of"]
     monkeypatch.setenv("COLUMNS", "200")
-    assert long in satchel("sessions", "list").out
+    assert long in satchel("session", "list").out
 
 
 def test_what_a_message_holds_besides_comes_back(satchel: Run, talk: str) -> None:
     """Of every program its own members."""
-    shown = satchel("sessions", "show", talk, "--all", "--json").json
+    shown = satchel("session", "show", talk, "--all", "--json").json
     assert shown["messages"][1]["more"] == {"model": "m-1"}
     assert shown["session"]["agent"] == "helper"
 
@@ -136,12 +143,12 @@ def test_a_bad_line_is_named_and_nothing_is_recorded(
     path = tmp_path / "bad.jsonl"
     path.write_bytes(b'{"role": "user", "content": "good"}\n\n' + line.encode("latin-1") + b"\n")
     for more in ([], ["--session", talk]):
-        done = satchel("sessions", "record", path, *more, "--json")
+        done = satchel("session", "record", path, *more, "--json")
         assert done.status == 4
         assert (done.error["file"], done.error["line"]) == (str(path), 3)
         assert done.error.get("field") == field
-    assert len(satchel("sessions", "list", "--json").json) == 1
-    assert satchel("sessions", "list", "--json").json[0]["messages"] == 3
+    assert len(satchel("session", "list", "--json").json) == 1
+    assert satchel("session", "list", "--json").json[0]["messages"] == 3
 
 
 def test_messages_come_from_standard_input_too(
@@ -150,10 +157,10 @@ def test_messages_come_from_standard_input_too(
     """An empty one is an error: nothing done is no success."""
     said = b'{"role": "user", "content": "piped"}\n'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
-    assert satchel("sessions", "record", "-", "--name", "p").status == 0
-    assert satchel("sessions", "show", "p", "--json").json["messages"][0]["content"] == "piped"
+    assert satchel("session", "record", "-", "--name", "p").status == 0
+    assert satchel("session", "show", "p", "--json").json["messages"][0]["content"] == "piped"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
-    assert satchel("sessions", "record", "-").status == 4
+    assert satchel("session", "record", "-").status == 4
 
 
 @pytest.mark.usefixtures("talk")
@@ -161,8 +168,8 @@ def test_a_session_is_picked_at_a_terminal_only(
     satchel: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program is told to name one; a person chooses a session, then a point."""
-    assert satchel("fork").status == 2
-    assert satchel("checkpoint", "create", "trip", "--name", "here").status == 0
+    assert satchel("session", "fork").status == 2
+    assert satchel("session", "checkpoint", "create", "trip", "--name", "here").status == 0
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -171,23 +178,23 @@ def test_a_session_is_picked_at_a_terminal_only(
     for answers, messages in (("1\n1\n", 3), ("1\nm2\n", 2), ("1\ne\n", 3)):
         monkeypatch.setattr("sys.stdin", Terminal(answers))
         monkeypatch.setattr("sys.stderr", Terminal())
-        assert satchel("fork", "--name", f"f{messages}{answers[2]}").status == 0
-    found = {one["name"]: one["messages"] for one in satchel("sessions", "list", "--json").json}
+        assert satchel("session", "fork", "--name", f"f{messages}{answers[2]}").status == 0
+    found = {one["name"]: one["messages"] for one in satchel("session", "list", "--json").json}
     assert found == {"trip": 3, "f31": 3, "f2m": 2, "f3e": 2}  # the newest is first
     monkeypatch.setattr("sys.stdin", Terminal("\n"))
-    assert satchel("fork").status == 130
+    assert satchel("session", "fork").status == 130
 
 
 @pytest.mark.usefixtures("talk")
 def test_what_makes_no_sense_is_a_usage_error(satchel: Run) -> None:
     """Each with exit status 2."""
     for words in (
-        ("sessions", "show", "nobody"),
-        ("sessions", "show", "trip", "--at", "99"),
-        ("sessions", "set", "trip"),
-        ("sessions", "set", "trip", "--working-state", "{"),
-        ("sessions", "rename", "trip", " "),
-        ("sessions", "show", "trip", "--last", "-1"),
+        ("session", "show", "nobody"),
+        ("session", "show", "trip", "--at", "99"),
+        ("session", "set", "trip"),
+        ("session", "set", "trip", "--working-state", "{"),
+        ("session", "rename", "trip", " "),
+        ("session", "show", "trip", "--last", "-1"),
         ("fork", "trip", "--at", "checkpoint:nope"),
     ):
         assert satchel(*words, "--json").status == 2, words
@@ -199,11 +206,11 @@ def test_a_conversation_is_not_a_token_holders(satchel: Run, talk: str, tmp_path
     issue = ["token", "issue", "--audience", "default", "--everything", "--output", token]
     assert satchel(*issue, "--allow", "read,write,derive,export").status == 0
     for words in (
-        ("sessions", "list"),
-        ("sessions", "show", talk),
-        ("checkpoint", "list", talk),
-        ("fork", talk),
-        ("distill", talk),
-        ("sessions", "rename", talk, "mine"),
+        ("session", "list"),
+        ("session", "show", talk),
+        ("session", "checkpoint", "list", talk),
+        ("session", "fork", talk),
+        ("session", "distill", talk),
+        ("session", "rename", talk, "mine"),
     ):
         assert satchel("--token", token, *words).status == 3, words

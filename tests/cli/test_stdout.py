@@ -45,11 +45,11 @@ def test_the_configuration_of_a_bank_is_written_to_standard_output(
     satchel: Run, more: tuple[str, ...]
 ) -> None:
     """It is the same document as in a file; the report goes to standard error."""
-    assert satchel("banks", "config", "set", "b", "recall_limit=20").status == 0
-    ran = satchel("banks", "config", "export", "b", "-", *more)
+    assert satchel("bank", "config", "set", "b", "recall_limit=20").status == 0
+    ran = satchel("bank", "config", "export", "b", "-", *more)
     assert "recall_limit" in json.dumps(_alone(ran))
     assert '"path": "-"' in ran.err if more else "-" in ran.err
-    assert satchel("banks", "config", "export", "b", "c.json").status == 0
+    assert satchel("bank", "config", "export", "b", "c.json").status == 0
     assert Path("c.json").read_text() == ran.out
 
 
@@ -57,8 +57,8 @@ def test_the_configuration_of_a_bank_is_written_to_standard_output(
 @pytest.mark.usefixtures("memory")
 def test_memory_files_are_written_to_standard_output(satchel: Run, more: tuple[str, ...]) -> None:
     """The report says how many, on standard error."""
-    assert satchel("files", "write", "user/a.md", "likes tea\n").status == 0
-    ran = satchel("files", "export", "-", *more)
+    assert satchel("file", "write", "user/a.md", "likes tea\n").status == 0
+    ran = satchel("file", "export", "-", *more)
     (found,) = _alone(ran)["data"]
     assert (found["path"], found["content"]) == ("/user/a.md", "likes tea\n")
     assert "moved" in ran.err
@@ -97,7 +97,7 @@ def test_a_sealed_agent_is_written_to_standard_output(satchel: Run, tmp_path: Pa
 @pytest.mark.usefixtures("memory")
 def test_an_agent_for_amplihack_is_written_to_standard_output(satchel: Run) -> None:
     """`memory export`: it is its JSON, the report is beside it."""
-    shown = satchel("memory", "export", "--agent", "b", "--output", "-")
+    shown = satchel("amplihack", "export", "--agent", "b", "--output", "-")
     document = _alone(shown)
     assert document["agent_name"] == "b"
     assert _ADA in json.dumps(document)
@@ -133,6 +133,6 @@ def test_what_was_redacted_is_recovered_to_standard_output(satchel: Run, memory:
 
 def test_nothing_is_printed_of_a_file_that_was_not_finished(satchel: Run) -> None:
     """An error is no document."""
-    for words in (("banks", "config", "export", "none", "-"), ("agent", "export", "x", "-o", "-")):
+    for words in (("bank", "config", "export", "none", "-"), ("agent", "export", "x", "-o", "-")):
         ran = satchel(*words)
         assert (ran.status != 0, ran.out) == (True, "")

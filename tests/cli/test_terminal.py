@@ -35,12 +35,12 @@ def test_the_tree_of_memory_fits_into_80_columns(
     for number in range(3):
         text = f"{number} {LONG} \x1b[31mred"
         assert satchel("remember", text, "--tag", "a" * 60, "--agent", "b" * 60).status == 0
-    recalled, tree = satchel("recall", "ferry").out, satchel("memory", "tree").out
+    recalled, tree = satchel("recall", "ferry").out, satchel("amplihack", "tree").out
     assert "Ada" in recalled
     assert "\x1b" not in recalled + tree
     assert [line for line in tree.splitlines() if cell_len(line) > 80] == []
     assert satchel("recall", "ferry", "--json").json["memories"]
-    assert satchel("memory", "tree", "--json").json
+    assert satchel("amplihack", "tree", "--json").json
 
 
 def _shown(*arguments: str, columns: int = 80, **more: str) -> str:

@@ -28,7 +28,7 @@ def shared(satchel: "Run", tmp_path: Path) -> Path:
     ):
         assert satchel("remember", text, *more).status == 0
     for name in ("specialist", "helper"):
-        assert satchel("keys", "create", name).status == 0
+        assert satchel("key", "create", name).status == 0
     path = tmp_path / "specialist.token"
     assert satchel(*SPECIALIST, "--allow", "read,derive", "--output", path).status == 0
     return path
@@ -73,24 +73,24 @@ def test_a_token_comes_from_the_environment_too(
         ("init",),
         ("import", "in.json"),
         ("undo",),
-        ("banks", "list"),
-        ("banks", "create", "x"),
-        ("banks", "config", "show", "default"),
+        ("bank", "list"),
+        ("bank", "create", "x"),
+        ("bank", "config", "show", "default"),
         ("token", "issue", "--bearer", "--everything"),
         ("token", "list"),
         ("token", "revoke", "blake3:" + "0" * 64),
         ("token", "revocations", "--output", "x.json"),
-        ("keys", "export", "--secret", "--output", "x.key"),
-        ("keys", "revoke", "default"),
-        ("keys", "rotate"),
+        ("key", "export", "--secret", "--output", "x.key"),
+        ("key", "revoke", "default"),
+        ("key", "rotate"),
         ("prune", "--superseded-before", "90d"),
         ("everything", "--about", "ada"),
         ("push", "copy.db"),
         ("pull", "copy.db"),
         ("sink", "run", "sqlite:///sink.db"),
         ("embed",),
-        ("jobs", "list"),
-        ("receipts",),
+        ("job", "list"),
+        ("receipt", "list"),
         ("doctor",),
     ],
     ids=" ".join,
@@ -202,13 +202,13 @@ def test_a_verifier_elsewhere_believes_a_list_and_never_an_older_one(
     assert satchel("token", "revocations", "--output", before).status == 0
     assert satchel("token", "revoke", shared).status == 0
     assert satchel("token", "revocations", "--output", after).status == 0
-    owner = satchel("keys", "export", "default").json["key"]
+    owner = satchel("key", "export", "default").json["key"]
     bank = json.loads(shared.read_text())["tokens"][0]["payload"]["bank"]
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "elsewhere-state"))
     verify = ["token", "verify", shared, "--json"]
     assert satchel(*verify).json["problem"].startswith("the token was not issued by an owner")
-    assert satchel("keys", "trust", owner, "--bank", bank).status == 0
+    assert satchel("key", "trust", owner, "--bank", bank).status == 0
     assert satchel(*verify).json["notes"] != []
     assert satchel(*verify, "--revocations", before).status == 0
     assert satchel(*verify, "--revocations", after).json["code"] == "token.revoked"
@@ -218,7 +218,7 @@ def test_a_verifier_elsewhere_believes_a_list_and_never_an_older_one(
 
 def test_a_token_is_for_one_bank_and_says_nothing_of_others(satchel: "Run", shared: Path) -> None:
     """Naming another bank is refused alike, whether it is there or not."""
-    assert satchel("banks", "create", "private").status == 0
+    assert satchel("bank", "create", "private").status == 0
     said = [
         satchel("--token", shared, "list", "--bank", name, "--json").error
         for name in ("private", "nowhere")

@@ -61,7 +61,7 @@ def _put(path: Path, data: bytes, *, at: int = _LONG_AGO) -> None:
 
 
 def _messages(satchel: Run) -> list[int]:
-    listed = satchel("sessions", "list", "--bank", "transcripts", "--json").json
+    listed = satchel("session", "list", "--bank", "transcripts", "--json").json
     return sorted(one["messages"] for one in listed)
 
 
@@ -132,11 +132,11 @@ def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grow
         patch.setattr(watching, "import_file", dying)
         patch.setattr(stage, "COMMIT_BYTES", 1)  # a small import leaves nothing
         satchel("watch", "claude-code", "--once")
-    assert len(satchel("jobs", "list", "--json").json) == 1
+    assert len(satchel("job", "list", "--json").json) == 1
     _put(_transcript(hosts), b"".join(_TALK), at=_LONG_AGO + 60)
     assert satchel("watch", "claude-code", "--once").status == 0
 
-    assert satchel("jobs", "list", "--json").json == []
+    assert satchel("job", "list", "--json").json == []
     assert _messages(satchel) == [2, 6]
 
 
@@ -170,7 +170,7 @@ def test_bad_lines_are_left_out_and_counted(satchel: Run, hosts: Path) -> None:
 def test_another_bank_of_that_name_gets_all_of_it(satchel: Run) -> None:
     """How far it is counts for the bank that it was captured into, and for no other."""
     assert satchel("watch", "--once").status == 0
-    assert satchel("banks", "delete", "transcripts", "--yes").status == 0
+    assert satchel("bank", "delete", "transcripts", "--yes").status == 0
     assert satchel("watch", "--once", "--json").json.get("unchanged", 0) == 0
     assert _messages(satchel) == [4, 8, 9]
 
@@ -243,7 +243,7 @@ def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:
     ran = satchel("watch", "--dry-run")
     assert "would look at 2 files" in ran.out
     assert str(_transcript(hosts)) in ran.out
-    assert satchel("banks", "list", "--json").json == []
+    assert satchel("bank", "list", "--json").json == []
 
 
 @pytest.mark.usefixtures("hosts")
@@ -364,5 +364,5 @@ def test_killed_at_any_moment_and_run_again_there_are_no_doubles(
         running.communicate()
     assert satchel("watch", "claude-code", "--once").status == 0
     assert _messages(satchel) == [total]
-    assert satchel("jobs", "list", "--json").json == []
+    assert satchel("job", "list", "--json").json == []
     assert satchel("doctor", "--deep").status == 0

@@ -1,4 +1,4 @@
-"""``satchel banks rename``, ``copy``, ``merge`` and ``delete``."""
+"""``satchel bank rename``, ``copy``, ``merge`` and ``delete``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def named(bank: str) -> str | None:
 @pytest.fixture
 def bank(satchel: Run) -> str:
     """A bank of this machine's own, with memories in it."""
-    made = satchel("banks", "create", "assistant")
+    made = satchel("bank", "create", "assistant")
     append("assistant", memories(3))
     return made.out.strip()
 
@@ -61,17 +61,17 @@ def bank(satchel: Run) -> str:
 
 def test_a_bank_is_renamed_by_its_owner_and_keeps_its_id(satchel: Run, bank: str) -> None:
     """It is found by the new name and no more by the old one, which is free again."""
-    ran = satchel("banks", "rename", "assistant", "work")
+    ran = satchel("bank", "rename", "assistant", "work")
     assert (ran.status, ran.out) == (0, f"{bank} is called work\n")
-    (found,) = satchel("banks", "list", "--json").json
+    (found,) = satchel("bank", "list", "--json").json
     assert (found["id"], found["name"], found["standing"]) == (bank, "work", "own")
-    assert satchel("banks", "rename", "assistant", "x").status == 2
-    assert satchel("banks", "create", "work").status == 2
-    assert satchel("banks", "create", "assistant").status == 0
-    assert satchel("banks", "rename", "work", "assistant", "--json").error["field"] == "name"
-    assert satchel("banks", "rename", "work", " ").status == 2
+    assert satchel("bank", "rename", "assistant", "x").status == 2
+    assert satchel("bank", "create", "work").status == 2
+    assert satchel("bank", "create", "assistant").status == 0
+    assert satchel("bank", "rename", "work", "assistant", "--json").error["field"] == "name"
+    assert satchel("bank", "rename", "work", " ").status == 2
     size = found["records"]
-    again = satchel("banks", "rename", "work", "work", "--json").json
+    again = satchel("bank", "rename", "work", "work", "--json").json
     assert (again["records"], again["name"]) == (size, "work")
     assert satchel("doctor", "--deep").status == 0
 
@@ -86,22 +86,22 @@ def test_attack_a_name_that_no_owner_gave_does_not_count(satchel: Run, bank: str
     odd = [naming(bank, name, owner, now()) for name in (7, None, ["x"])]  # type: ignore[arg-type]
     append(bank, odd)
     assert named(bank) == "assistant"
-    assert satchel("banks", "rename", "assistant", "x", "--key", "nobody").status == 3
-    assert satchel("banks", "rename", "assistant", "work").status == 0
+    assert satchel("bank", "rename", "assistant", "x", "--key", "nobody").status == 3
+    assert satchel("bank", "rename", "assistant", "work").status == 0
     database = apsw.Connection(load_settings().store)
     database.execute("DELETE FROM record WHERE type = 'config' AND instr(body, 'work')")
     assert database.changes() == 1
     database.close()
     assert named(bank) == "assistant"  # for a message; whoever opens it is refused
-    assert satchel("banks", "list").status == 3
+    assert satchel("bank", "list").status == 3
 
 
 def test_an_adopted_bank_keeps_its_name_until_the_new_owner_gives_another(satchel: Run) -> None:
     """Who owned it before names it no more."""
     with opened_store(load_settings()) as store:
         bank = created(store).bank
-    assert satchel("banks", "adopt", bank).status == 0
-    assert satchel("banks", "rename", bank, "mine").status == 0
+    assert satchel("bank", "adopt", bank).status == 0
+    assert satchel("bank", "rename", bank, "mine").status == 0
     assert named(bank) == "mine"
 
 
@@ -110,30 +110,30 @@ def test_an_adopted_bank_keeps_its_name_until_the_new_owner_gives_another(satche
 
 def test_a_copy_is_a_bank_of_its_own_with_the_same_memories(satchel: Run, bank: str) -> None:
     """Another id and log; the first one stays as it is, and what one learns the other does not."""
-    before = satchel("banks", "list", "--json").json[0]["records"]
-    ran = satchel("banks", "copy", "assistant", "second", "--json")
+    before = satchel("bank", "list", "--json").json[0]["records"]
+    ran = satchel("bank", "copy", "assistant", "second", "--json")
     assert ran.json["carried"]["records"] == 3
     assert ran.json["bank"] != bank
-    assert satchel("banks", "copy", "assistant", "second").status == 2
-    assert satchel("banks", "copy", "assistant", "assistant").status == 2
-    assert satchel("banks", "copy", "assistant", "").status == 2
+    assert satchel("bank", "copy", "assistant", "second").status == 2
+    assert satchel("bank", "copy", "assistant", "assistant").status == 2
+    assert satchel("bank", "copy", "assistant", "").status == 2
     append("second", memories(1, start=9))
-    sizes = {one["name"]: one["records"] for one in satchel("banks", "list", "--json").json}
+    sizes = {one["name"]: one["records"] for one in satchel("bank", "list", "--json").json}
     assert sizes["assistant"] == before
     assert satchel("doctor", "--deep").status == 0
-    ran = satchel("banks", "merge", "second", "assistant", "--dry-run")
+    ran = satchel("bank", "merge", "second", "assistant", "--dry-run")
     assert ran.out == "1 record would be added\n3 there already\n"
-    ran = satchel("banks", "merge", "second", "assistant")
+    ran = satchel("bank", "merge", "second", "assistant")
     assert ran.out == "1 record added\n3 there already\n"
-    assert satchel("banks", "merge", "second", "second").status == 2
-    assert satchel("banks", "merge", "second", "third").status == 2
+    assert satchel("bank", "merge", "second", "second").status == 2
+    assert satchel("bank", "merge", "second", "third").status == 2
 
 
 @pytest.mark.usefixtures("bank")
 def test_a_copy_that_was_cut_short_is_gone_on_with_by_name(satchel: Run) -> None:
     """Fault: the program ended right after the new bank was founded."""
-    made = satchel("banks", "create", "second").out.strip()
-    assert satchel("banks", "copy", "assistant", "second", "--json").json["bank"] == made
+    made = satchel("bank", "create", "second").out.strip()
+    assert satchel("bank", "copy", "assistant", "second", "--json").json["bank"] == made
 
 
 # -- delete ------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
     satchel: Run, bank: str
 ) -> None:
     """Its rows, words, links, vectors, blobs and side values are gone; the other bank is whole."""
-    satchel("banks", "create", WORD)
+    satchel("bank", "create", WORD)
     with opened_bank(load_settings(), WORD, writes=True) as opened:
         record = seal(Semantic(text=f"{WORD} text", kind=WORD, tags=(WORD,)))
         opened.ledger.append([record, *memories(500)])
@@ -158,14 +158,14 @@ def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
         gone = opened.id
     home = load_settings().home
     assert WORD.encode() in _raw(home)
-    planned = satchel("banks", "delete", WORD, "--dry-run", "--json").json
+    planned = satchel("bank", "delete", WORD, "--dry-run", "--json").json
     assert (planned["records"]["semantic"], planned["blobs"]) == (501, 1)
-    assert satchel("banks", "delete", WORD, "--yes", "--json").json["id"] == gone
+    assert satchel("bank", "delete", WORD, "--yes", "--json").json["id"] == gone
     assert WORD.encode() not in _raw(home)
     assert gone[7:].encode() not in _raw(home)
     assert gone not in witness_of(load_settings()).banks()
     assert satchel("doctor", "--deep").status == 0
-    (found,) = satchel("banks", "list", "--json").json
+    (found,) = satchel("bank", "list", "--json").json
     assert (found["id"], found["records"]) == (bank, 5)
     append("assistant", memories(1, start=9))
 
@@ -173,12 +173,12 @@ def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
 def test_a_bank_is_not_deleted_by_accident(satchel: Run, bank: str) -> None:
     """Without --yes somebody is asked, or, where nobody can be, it is refused."""
     for more in ([], ["--json"]):
-        ran = satchel("banks", "delete", "assistant", *more)
+        ran = satchel("bank", "delete", "assistant", *more)
         assert (ran.status, "--yes" in ran.err) == (2, True)
-    assert satchel("banks", "delete", "other", "--yes").status == 2
+    assert satchel("bank", "delete", "other", "--yes").status == 2
     with pytest.raises(UnknownBankError), opened_store(load_settings()) as store:
         find_bank(store, "other")
-    assert satchel("banks", "list", "--json").json[0]["id"] == bank
+    assert satchel("bank", "list", "--json").json[0]["id"] == bank
 
 
 def test_a_person_who_is_asked_can_say_no(
@@ -187,12 +187,12 @@ def test_a_person_who_is_asked_can_say_no(
     """On a terminal; anything but yes leaves it there."""
     for answer, left in ((b"y\n", 1), (b"\n", 1), (b"yes\n", 0)):
         parent, child = os.openpty()
-        running = process("banks", "delete", bank, stdin=child, stderr=child)
+        running = process("bank", "delete", bank, stdin=child, stderr=child)
         os.write(parent, answer)
         running.communicate(timeout=60)
         os.close(child)
         os.close(parent)
-        assert len(satchel("banks", "list", "--json").json) == left
+        assert len(satchel("bank", "list", "--json").json) == left
 
 
 def test_a_deletion_that_was_cut_short_is_finished_by_its_id(satchel: Run, bank: str) -> None:
@@ -201,9 +201,9 @@ def test_a_deletion_that_was_cut_short_is_finished_by_its_id(satchel: Run, bank:
     with opened_store(settings) as store, store.writing() as writing:
         writing.remove(bank)
     assert satchel("doctor").status == 1
-    assert satchel("banks", "delete", bank, "--yes").status == 0
+    assert satchel("bank", "delete", bank, "--yes").status == 0
     assert satchel("doctor").status == 0
-    assert satchel("banks", "delete", bank, "--yes").status == 2
+    assert satchel("bank", "delete", bank, "--yes").status == 2
 
 
 # -- killed ------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_pruning_that_is_killed_leaves_whole_groups(
     chance = random.Random(3)  # noqa: S311 - the same plan each time
     for turn in range(5):
         name = f"bank {turn}"
-        satchel("banks", "create", name)
+        satchel("bank", "create", name)
         records = memories(3 * GROUP, start=turn * 10_000)
         append(name, records)
         append(name, [seal(Status(target=one.id, state="superseded")) for one in records])
@@ -249,13 +249,13 @@ def test_a_deletion_that_is_killed_leaves_all_or_nothing(
 ) -> None:
     """Fault: kill -9 at moments of chance; the bank is there whole, or gone."""
     chance = random.Random(4)  # noqa: S311 - the same plan each time
-    satchel("banks", "create", "other")
+    satchel("bank", "create", "other")
     append("other", memories(100))
     for turn in range(5):
-        made = satchel("banks", "create", "large").out.strip()
+        made = satchel("bank", "create", "large").out.strip()
         append("large", memories(5_000))
         with noting(f"turn {turn}"):
-            _killed(process, chance, "banks", "delete", made, "--yes")
+            _killed(process, chance, "bank", "delete", made, "--yes")
             with opened_store(load_settings()) as store:
                 assert store.check() == []
                 with store.reading() as reader:
@@ -264,5 +264,5 @@ def test_a_deletion_that_is_killed_leaves_all_or_nothing(
                     assert examine(store, bank).is_sound
             missed = made in witness_of(load_settings()).banks()
             expected = 0 if made in banks or missed else 2
-            assert satchel("banks", "delete", made, "--yes").status == expected
+            assert satchel("bank", "delete", made, "--yes").status == expected
             assert satchel("doctor", "--deep").status == 0

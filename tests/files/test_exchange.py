@@ -199,15 +199,15 @@ def test_a_file_of_memories_comes_and_goes_on_the_command_line(
     source.write_text(
         {"page": json.dumps({"data": there}), "list": json.dumps(there)}.get(form, lines)
     )
-    assert run(["files", "import", str(source)]) == 0
-    assert run(["files", "export", str(output)]) == 0
+    assert run(["file", "import", str(source)]) == 0
+    assert run(["file", "export", str(output)]) == 0
     back = json.loads(output.read_text())["data"]
     assert [{name: one[name] for name in ("path", "content")} for one in back] == there
-    assert run(["files", "write", "c.md", "other"]) == 0
-    assert run(["files", "import", str(source)]) == 1
+    assert run(["file", "write", "c.md", "other"]) == 0
+    assert run(["file", "import", str(source)]) == 1
     assert "c.md: there is other text" in capsys.readouterr().err
-    assert run(["files", "export", str(output)]) == 5
-    assert run(["files", "export", str(output), "--force"]) == 0
+    assert run(["file", "export", str(output)]) == 5
+    assert run(["file", "export", str(output), "--force"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -219,5 +219,5 @@ def test_a_file_without_memories_is_malformed_and_changes_nothing(
     """No store is made for it."""
     source = folder() / "memories.json"
     source.write_text(data)
-    assert run(["files", "import", str(source)]) == 4
+    assert run(["file", "import", str(source)]) == 4
     assert not MemoryStore.exists(key="default")

@@ -82,7 +82,7 @@ def test_a_spoken_conversation_is_shown_and_distilled_in_words(
     path.write_text(json.dumps(_chatgpt(spoken, reply, shown)))
     bring(path)
     capsys.readouterr()
-    assert run(["sessions", "show", "Voice", "--bank", "b"]) == 0
+    assert run(["session", "show", "Voice", "--bank", "b"]) == 0
     out = capsys.readouterr().out
     assert "I am allergic to hazelnuts" in out
     assert "image_asset_pointer sediment://file_1" in out

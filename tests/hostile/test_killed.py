@@ -48,7 +48,7 @@ sys.exit(run(arguments))
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A Mem0 file, and a signing key, so that no round differs from the next."""
-    assert run(["keys", "create"]) == 0
+    assert run(["key", "create"]) == 0
     path = tmp_path / "mem0.json"
     rows = [{"id": str(number), "memory": f"fact {number} " * 20} for number in range(RECORDS)]
     path.write_text(json.dumps(rows))

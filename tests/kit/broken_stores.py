@@ -1052,24 +1052,39 @@ class RestlessStamp(View):
 class ForgetsMarks(View):
     """Calls no row retired, pending or held."""
 
-    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
-        blocks = self.inner.column_blocks(bank, names, first=first)
+    def column_blocks(
+        self, bank: str, names: Any, *, first: int, end: int | None = None
+    ) -> list[Any]:
+        blocks = self.inner.column_blocks(bank, names, first=first, end=end)
         return [block._replace(marked=[]) for block in blocks]
 
 
 class StartsAtTheFirstBlock(View):
     """Gives all blocks, whichever is asked for."""
 
-    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
-        return list(self.inner.column_blocks(bank, names, first=0))
+    def column_blocks(
+        self, bank: str, names: Any, *, first: int, end: int | None = None
+    ) -> list[Any]:
+        return list(self.inner.column_blocks(bank, names, first=0, end=end))
+
+
+class GoesOnToTheLastBlock(View):
+    """Gives all blocks from one on, wherever it is to stop."""
+
+    def column_blocks(
+        self, bank: str, names: Any, *, first: int, end: int | None = None
+    ) -> list[Any]:
+        return list(self.inner.column_blocks(bank, names, first=first))
 
 
 class JoinsValues(View):
     """Puts the values of a column together so that others look the same."""
 
-    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
+    def column_blocks(
+        self, bank: str, names: Any, *, first: int, end: int | None = None
+    ) -> list[Any]:
         rows, found = list(self.inner.scan(bank, ALL)), []
-        for block in self.inner.column_blocks(bank, names, first=first):
+        for block in self.inner.column_blocks(bank, names, first=first, end=end):
             kept = [",".join(getattr(row, name) or "" for row in rows).encode() for name in names]
             found.append(block._replace(values=tuple(kept)))
         return found
@@ -1078,8 +1093,10 @@ class JoinsValues(View):
 class SameForAllColumns(View):
     """Gives the same bytes for whatever a column has."""
 
-    def column_blocks(self, bank: str, names: Any, *, first: int) -> list[Any]:
-        blocks = self.inner.column_blocks(bank, names, first=first)
+    def column_blocks(
+        self, bank: str, names: Any, *, first: int, end: int | None = None
+    ) -> list[Any]:
+        blocks = self.inner.column_blocks(bank, names, first=first, end=end)
         return [block._replace(values=(b"",) * len(names)) for block in blocks]
 
 

@@ -13,11 +13,15 @@ from satchel.actions.memories.showing import show
 from satchel.actions.memories.walking import links
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.recalling import recall_memories
+from satchel.actions.sessions.looking import list_sessions
 from satchel.actions.waking.rehydrating import rehydrate_memories
 from satchel.actions.waking.wanted import Wanted as Task
 from satchel.actions.wiring import witness_of
+from satchel.continuity.drafting import new_session
 from satchel.errors import StoreError, VerificationError
+from satchel.memory.entries import Semantic
 from satchel.recall.query import Query
+from satchel.seal.sealing import seal
 
 _MANY = 300
 """More than a block of rows."""
@@ -162,3 +166,55 @@ def test_a_row_is_verified_after_it_was_changed_on_purpose() -> None:
             with opened_bank(load_settings()) as other:
                 assert len(listing(other).memories) == 3 + number
         assert len(links(bank, wanted).things) == 1
+
+
+@pytest.mark.parametrize("edit", HIDING)
+def test_an_edit_before_the_last_that_was_read_changes_nothing_and_is_refused_when_reached(
+    edit: str,
+) -> None:
+    """Who lists the newest verifies those; the next pages are verified when they are listed."""
+    wanted = _fill(2 * _MANY)
+    with opened_bank(load_settings()) as bank:
+        before = str(list_memories(bank, Wanted(limit=5)).memories)
+    _edit(HIDING[edit], wanted)
+    with opened_bank(load_settings()) as bank:
+        try:
+            assert str(list_memories(bank, Wanted(limit=5)).memories) == before
+        except (VerificationError, StoreError):
+            assert edit in ("types swapped", "another bank")  # which the head's counts show
+    with opened_bank(load_settings()) as bank:
+        listed, after = list[str](), None
+        try:
+            while page := list_memories(bank, Wanted(limit=100, after=after)):
+                listed += [memory.id for memory in page]
+                after = page.next
+                if after is None:
+                    break
+        except (VerificationError, StoreError):
+            return
+        assert wanted in listed
+
+
+def test_changed_bytes_hide_no_memory_from_who_looks_for_a_tag_a_key_or_a_conversation() -> None:
+    """What is skipped by its bytes has the bytes of its id, also where its columns are known."""
+    with filled() as bank:
+        keep(bank, "the wombat sleeps", key="k0", tags=["t0"])
+        bank.ledger.append([new_session("of wombats")])
+        bank.ledger.append([seal(Semantic(text=f"other {number}")) for number in range(_MANY)])
+    listings: dict[str, Callable[[OpenBank], Any]] = {
+        "tag": lambda bank: list_memories(bank, Wanted(tags=("t0",))).memories,
+        "key": lambda bank: list_memories(bank, Wanted(key="k0", oldest_first=True)).memories,
+        "conversations": list_sessions,
+        "newest conversations": lambda bank: list_sessions(bank, limit=5),
+    }
+    for listing in listings.values():
+        with opened_bank(load_settings()) as bank:
+            assert len(listing(bank)) == 1
+    _edit(
+        "UPDATE record SET body = CAST(replace(replace(replace(body, 't0', 't1'), 'k0', 'k1'),"
+        ' \'"event":"session"\', \'"event":"other"\') AS BLOB)',
+        "",
+    )
+    for name, listing in listings.items():
+        with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+            assert listing(bank) == name

@@ -10,6 +10,7 @@ from satchel.actions.banks import create_bank
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.memories.changing import forget
 from satchel.conformance import edits
+from satchel.ledger import fold_cache
 from satchel.memory.records import Edge
 from satchel.ports.vectors import Generation
 from satchel.seal.sealing import seal
@@ -63,8 +64,12 @@ def _failures(found: Iterator[edits.Outcome]) -> list[str]:
     return wrong
 
 
-def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite() -> None:
-    """One row of each of the two tables that reads look things up in."""
+@pytest.mark.parametrize("worth_remembering", [1, 256])
+def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
+    worth_remembering: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row of each of the two tables; also where this machine remembers what the log said."""
+    monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
     settings = load_settings()
     bank, memory = filled_store(settings)
     tables = edits.SqliteTables(Path(settings.store))
@@ -74,8 +79,12 @@ def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite() -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_no_single_edit_of_any_table_gets_through_in_sqlite() -> None:
+@pytest.mark.parametrize("worth_remembering", [1, 256])
+def test_no_single_edit_of_any_table_gets_through_in_sqlite(
+    worth_remembering: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each column of each table, shadow tables of the index of words included."""
+    monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
     settings = load_settings()
     bank, memory = filled_store(settings)
     tables = edits.SqliteTables(Path(settings.store))

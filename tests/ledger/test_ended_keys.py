@@ -145,7 +145,7 @@ def test_a_retired_writer_adds_nothing_more(tmp_path: Path) -> None:
     assert not one.decider().end(RETIRED, OTHER_WRITER.did)
     with pytest.raises(ReadOnlyStoreError, match="retired") as caught:
         two.add(1, start=20)
-    assert "keys rotate" in (caught.value.hint or "")
+    assert "key rotate" in (caught.value.hint or "")
     assert one.listed()[: len(written)] == written
 
 
@@ -180,7 +180,7 @@ def test_the_last_owner_is_neither_retired_nor_revoked(tmp_path: Path) -> None:
     for action in (RETIRED, REVOKED):
         with pytest.raises(UsageError, match="nobody would own") as caught:
             one.decider().end(action, OWNER.did)
-        assert "keys rotate" in (caught.value.hint or "")
+        assert "key rotate" in (caught.value.hint or "")
         assert not _counts(one, ending(action, one.bank, OWNER.did, OWNER, _AT))
 
 

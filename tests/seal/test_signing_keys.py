@@ -206,7 +206,7 @@ def test_a_key_that_is_not_there_says_how_to_make_it(ring: KeyRing) -> None:
     """The most common mistake."""
     with pytest.raises(SigningKeyError, match="no key named") as caught:
         ring.load("mine")
-    assert "satchel keys create mine" in str(caught.value)
+    assert "satchel key create mine" in str(caught.value)
     assert ring.names() == []
 
 

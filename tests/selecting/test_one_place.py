@@ -99,7 +99,7 @@ def _write_by_every_way(tmp_path: Path) -> None:
         memory.store_knowledge("Python writes here", concept="python")
     (tmp_path / "new.json").write_text(json.dumps(_file("Commands write here")))
     arguments = ["--agent", "zed", "--input", str(tmp_path / "new.json"), "--merge"]
-    assert run(["memory", "import", *arguments]) == 0
+    assert run(["amplihack", "import", *arguments]) == 0
 
 
 def _doctor_says(place: str, there: tuple[str, ...]) -> None:
@@ -126,7 +126,7 @@ def test_every_way_in_finds_the_same_memory(
 
     assert hierarchical(load_settings(), "zed").store == address
     output = str(tmp_path / "zed.json")
-    status = run(["memory", "export", "--agent", "zed", "--output", output])
+    status = run(["amplihack", "export", "--agent", "zed", "--output", output])
     assert (status in (0, 1)) == filled
     if filled:
         assert f"kept in {place}" in (tmp_path / "zed.json").read_text()
@@ -199,10 +199,10 @@ def test_a_link_in_the_probe_is_refused_by_every_command(
     settings = load_settings()
     asked = asked_from(json.dumps({"session_id": "s9", "output": "Never stored anywhere"}).encode())
     words = {
-        "tree": ["memory", "tree"],
-        "clean": ["memory", "clean"],
-        "export": ["memory", "export", "--agent", "zed", "--output", str(tmp_path / "o.json")],
-        "import": ["memory", "import", "--agent", "zed", "--input", str(tmp_path / "new.json")],
+        "tree": ["amplihack", "tree"],
+        "clean": ["amplihack", "clean"],
+        "export": ["amplihack", "export", "--agent", "zed", "--output", str(tmp_path / "o.json")],
+        "import": ["amplihack", "import", "--agent", "zed", "--input", str(tmp_path / "new.json")],
     }
     if command == "doctor":
         (check,) = [one for one in check_agents(settings) if one.name == "agents"]
@@ -241,6 +241,6 @@ def test_the_backend_stands_behind_the_verb_too(home: Path, tmp_path: Path) -> N
     for place in ("graph", "file"):
         _fill(home, place)
     output = tmp_path / "o.json"
-    words = ["memory", "export", "--agent", "zed", "--backend", "sqlite", "-o", str(output)]
+    words = ["amplihack", "export", "--agent", "zed", "--backend", "sqlite", "-o", str(output)]
     assert run(words) in (0, 1)
     assert "kept in file" in output.read_text()

@@ -172,6 +172,7 @@ _SABOTEURS: dict[str, list[_Make]] = {
     "test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked": [
         _memory(broken.ForgetsMarks),
         _memory(broken.StartsAtTheFirstBlock),
+        _memory(broken.GoesOnToTheLastBlock),
     ],
     "test_other_values_of_a_column_are_other_bytes": [
         _memory(broken.JoinsValues),

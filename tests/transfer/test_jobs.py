@@ -136,7 +136,7 @@ def test_what_ends_an_import_says_what_is_left_of_it(source: Path) -> None:
 
     with pytest.raises(ValueError, match="enough") as caught:
         bring(source, on_logging=angry)
-    assert any("satchel jobs cancel" in note for note in caught.value.__notes__)
+    assert any("satchel job cancel" in note for note in caught.value.__notes__)
     assert (texts(), _jobs()[0].done) == ([], 7)
     assert bring(source).banks[0].resumed == 7
 

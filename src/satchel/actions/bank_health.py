@@ -23,7 +23,7 @@ from satchel.memory.times import now
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_TRUST = "If you know whose it is: satchel keys trust KEY --bank ID."
+_TRUST = "If you know whose it is: satchel key trust KEY --bank ID."
 _LEFT = "the file may still hold bytes of what was erased"
 _SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
 _DEEP = "satchel doctor --deep looks at every record."
@@ -141,7 +141,7 @@ def _believed_still(settings: Settings, revoked: frozenset[str]) -> Iterator[str
     """Yield what to do where this machine believes keys that an owner of a bank revoked."""
     for key in settings.registry.listed():
         if key.key in revoked and key.state != "revoked":
-            yield f"an owner revoked {key.name}, which is believed here: keys revoke {key.key}"
+            yield f"an owner revoked {key.name}, which is believed here: key revoke {key.key}"
 
 
 def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Check]:
@@ -152,7 +152,7 @@ def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Che
             state="problem",
             detail=f"this machine saw this bank{called}, and it is gone from the store",
             hint="Restore it from a backup: satchel backup restore. Where there is none: satchel"
-            f" banks accept-gone {missing.id}",
+            f" bank accept-gone {missing.id}",
         )
 
 

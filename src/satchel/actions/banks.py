@@ -2,10 +2,14 @@
 
 import shlex
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
+from msgspec import structs
 
 from satchel.actions.config import Settings
+from satchel.actions.default_bank import default_bank, set_default_bank
 from satchel.actions.keys.told import Owners, decider
 from satchel.actions.opened import banks_called, find_bank, name_of
 from satchel.actions.permitted.owning import require_owner
@@ -29,6 +33,7 @@ from satchel.ledger.appending.transaction import LogTransaction
 from satchel.ledger.authority import Decision
 from satchel.ledger.ledger import Ledger
 from satchel.memory.agent_names import agent_name
+from satchel.ports.operations import Option, Options, operation
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
@@ -44,6 +49,9 @@ class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     epoch: int = 0
     standing: str | None = None
     """``own`` or ``stranger``."""
+
+    default: bool = False
+    """Whether it is the bank of commands that name none."""
 
     notes: list[str] = []
     problem: str | None = None
@@ -85,9 +93,20 @@ def _require_no_store_of_its_own(settings: Settings, name: str) -> None:
 
 
 def bank_in_making(
-    settings: Settings, store: Store, name: str, owner: SigningKey
+    settings: Settings, store: Store, name: str, owner: SigningKey, *, joins: bool = True
 ) -> AbstractContextManager[tuple[Ledger, LogTransaction]]:
-    """Start a bank with what is appended in a block; see ``Ledger.founded``."""
+    """Create a bank with what is appended in a block; see ``Ledger.founded``.
+
+    Args:
+        settings: The surroundings.
+        store: Open for writing.
+        name: Of the bank.
+        owner: Its owner.
+        joins: Whether a bank that was the only one so far is the default from now on; False for
+            the banks that one import creates.
+    """
+    if joins:
+        note_default_bank(settings, store)
     return Ledger.founded(
         store,
         owner=owner,
@@ -97,9 +116,51 @@ def bank_in_making(
     )
 
 
-def made_bank(settings: Settings, store: Store, name: str, owner: SigningKey) -> Ledger:
+def note_default_bank(settings: Settings, store: Store) -> None:
+    """Make the only bank of the store its default, before another one joins it."""
+    if settings.token is not None or default_bank(settings) is not None:
+        return
+    with store.reading() as reader:
+        banks = reader.banks(limit=2)
+    if len(banks) == 1:
+        set_default_bank(settings, banks[0])
+
+
+@dataclass(frozen=True)
+class UseOptions(Options):
+    """Which bank becomes the default."""
+
+    bank: Annotated[str, Option("Bank name, ID or unique ID prefix.", argument=True, values="bank")]
+
+
+@operation(
+    UseOptions,
+    name="bank use",
+    example="satchel bank use assistant",
+    absent={
+        "http": "A request names the bank in its path.",
+        "mcp": "The server is started for a bank: satchel mcp --bank.",
+    },
+)
+def use_bank(settings: Settings, options: UseOptions) -> BankLine:
+    """Make a bank the default: the one that commands use when they name none.
+
+    Until then it is the first bank of the store. The home remembers the choice for each store.
+    `--bank`, SATCHEL_BANK and `bank` of `[store]` in satchel.toml go first.
+    """
+    require_owner(settings, "banks")
+    with opened_store(settings, read_only=True) as store:
+        bank = find_bank(store, options.bank)
+        line = _line(settings, store, bank)
+    set_default_bank(settings, bank)
+    return structs.replace(line, default=True)
+
+
+def made_bank(
+    settings: Settings, store: Store, name: str, owner: SigningKey, *, joins: bool = True
+) -> Ledger:
     """Start a bank in an open store, whatever others are called."""
-    with bank_in_making(settings, store, name, owner) as (ledger, _):
+    with bank_in_making(settings, store, name, owner, joins=joins) as (ledger, _):
         return ledger
 
 
@@ -129,6 +190,8 @@ def list_banks(settings: Settings) -> list[BankLine]:
         with store.reading() as reader:
             banks = reader.banks()
         found = [_line(settings, store, bank) for bank in banks]
+    default = found[0].id if len(found) == 1 else default_bank(settings)
+    found = [structs.replace(line, default=line.id == default) for line in found]
     return sorted(found, key=lambda line: (line.name or "", line.id))
 
 

@@ -408,7 +408,7 @@ def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str
     if refused:
         why = next(one.message for one in verdict.findings if one.outcome is refused[0])
         accept = " ".join(f"--unsafe-accept {found}" for found in refused)
-        trust = "Trust its key: satchel keys trust. " if Outcome.STRANGER in refused else ""
+        trust = "Trust its key: satchel key trust. " if Outcome.STRANGER in refused else ""
         raise VerificationError(
             f"the file is {' and '.join(refused)}: {why}",
             file=name,

@@ -9,6 +9,7 @@ from satchel.actions.config import Settings
 from satchel.actions.configured.effective import BankConfig, effective, understood
 from satchel.actions.configured.hooks import Contents
 from satchel.actions.configured.sections import BankSettings
+from satchel.actions.default_bank import default_bank
 from satchel.actions.wiring import (
     has_store,
     open_ledger,
@@ -45,6 +46,8 @@ _PREFIX = "blake3:"
 _CONFIGS = Filter(types=frozenset({"config"}))
 _ADMISSION = 1
 _LEAST_DIGITS = 6
+_MOST_NAMED = 8
+_SHOWN = 12
 _DIGITS = frozenset("0123456789abcdef")
 _ONE_BY_ONE = 16
 """Names that are looked up alone before all of them are: each looks at all banks, unproved."""
@@ -135,12 +138,12 @@ def opened_bank(
     Args:
         settings: Where the store and the keys are.
         wanted: The bank, as ``find_bank`` takes it; None for the one that ``store.bank`` names, or
-            else the only one.
+            else the default one.
         writes: Whether something is going to be added.
 
     Raises:
         UnknownBankError: If there is none.
-        UsageError: If there are several, and none is named.
+        UsageError: If there are several, and none is the default.
         StoreError: If the store cannot be opened.
     """
     if not has_store(settings):
@@ -217,19 +220,30 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             with store.reading() as reader:
                 require_not_missing(settings, reader, wanted, "")
             raise
+    default = default_bank(settings)
     with store.reading() as reader:
-        banks = reader.banks(limit=2)
-        count = len(banks if len(banks) < 2 else reader.banks())  # noqa: PLR2004 - one and another
+        if default is not None and is_here(reader, default):
+            return default
+        banks = reader.banks(limit=_MOST_NAMED + 1)
+        if len(banks) > 1:
+            raise _several(reader, banks)
     if not banks:
         raise UnknownBankError(
-            "there is no bank yet", file=store.name, hint="Make one: satchel init"
-        )
-    if count > 1:
-        raise UsageError(
-            f"there are {count} banks; which one is meant?",
-            hint="Say --bank NAME, or set SATCHEL_BANK. See: satchel banks list.",
+            "there is no bank yet", file=store.name, hint="Create one: satchel init"
         )
     return banks[0]
+
+
+def _several(reader: Reader, banks: Sequence[str]) -> UsageError:
+    """Return the error for a store with several banks of which none is the default."""
+    names = [name_of(reader, bank) or bank[len(_PREFIX) :][:_SHOWN] for bank in banks]
+    listed = ", ".join(sorted(names[:_MOST_NAMED]))
+    more = ", ..." if len(names) > _MOST_NAMED else ""
+    return UsageError(
+        f"several banks exist, and none is the default: {listed}{more}",
+        field="bank",
+        hint="Choose one with --bank NAME, or set the default: satchel bank use NAME",
+    )
 
 
 def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
@@ -274,7 +288,7 @@ def find_bank(store: Store, wanted: str) -> str:
             found = starting(reader, digits)
         is_begun = not found and is_on_its_way(reader, wanted)
     if not found:
-        hint = "See: satchel banks list."
+        hint = "See: satchel bank list."
         if is_begun:
             hint = "A copy of it to this store is not complete: go on with satchel store copy."
         raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)

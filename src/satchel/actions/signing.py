@@ -1,4 +1,4 @@
-"""Signing keys and whose word counts: what ``satchel keys`` does."""
+"""Signing keys and whose word counts: what ``satchel key`` does."""
 
 import binascii
 import os
@@ -75,13 +75,13 @@ def signing_key(
     if settings.keyring.read(wanted).role != "owner":
         raise SigningKeyError(
             f"{wanted!r} is a writer key, which signs log heads only",
-            hint="Use an owner key: satchel keys create NAME",
+            hint="Use an owner key: satchel key create NAME",
         )
     key = settings.keyring.load(wanted, passphrase=passphrase)
     known = settings.registry.find(key.did)
     if known is not None and known.state != "trusted":
         raise SigningKeyError(
-            f"the key {wanted!r} was {known.state}", hint="Make another: satchel keys create NAME"
+            f"the key {wanted!r} was {known.state}", hint="Make another: satchel key create NAME"
         )
     return key, False
 

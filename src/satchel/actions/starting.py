@@ -7,6 +7,7 @@ import msgspec
 
 from satchel.actions.banks import create_bank
 from satchel.actions.config import Settings
+from satchel.actions.default_bank import default_bank
 from satchel.actions.opened import OpenBank, find_bank, name_of, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store, shown_address
@@ -32,7 +33,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     home: str
     store: str
     bank: str | None
-    """Id of the bank that is meant; None where there are several, and none was named."""
+    """ID of the bank that is meant; None where there are several, and none is the default."""
 
     name: str | None
     banks: int
@@ -141,6 +142,8 @@ def _found(settings: Settings, wanted: str | None) -> tuple[tuple[str, str | Non
                 return None, len(banks)
         elif len(banks) == 1:
             bank = banks[0]
+        elif (default := default_bank(settings)) in banks and default is not None:
+            bank = default
         else:
             return None, len(banks)
         with store.reading() as reader:

@@ -400,7 +400,7 @@ def _is_made(address: str) -> bool:
 _SHOWN = 3
 _HINT = (
     "Put the store back where it was, or restore it: satchel backup restore. To accept that it is"
-    " gone: satchel banks accept-gone --all, or one by one with its ID. See: satchel doctor."
+    " gone: satchel bank accept-gone --all, or one by one with its ID. See: satchel doctor."
 )
 
 

@@ -1,7 +1,7 @@
 """The store with its banks, open."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -14,7 +14,7 @@ from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.importing.imported import Imported
 from satchel.actions.moving.exported import Export
-from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
+from satchel.actions.opened import OpenBank, banks_called, is_still_meant, named_banks, open_bank_in
 from satchel.actions.operating.following import (
     Followed,
     FollowOptions,
@@ -39,6 +39,7 @@ from satchel.api.asked import (
 )
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
+from satchel.api.operations import method
 from satchel.api.working import Working
 from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
 from satchel.ports.serving.board import Board
@@ -121,19 +122,22 @@ class Satchel(Working):
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
 
-    def bank(self, name: str | None = None) -> Bank:
-        """Open a bank; the first of a store that has none is made.
+    def bank(self, name: str | None = None, *, create: bool = False) -> Bank:
+        """Open a bank. The first bank of an empty store is created.
 
         Args:
-            name: Its name, its id, or the first six digits or more of that; the one that is meant
-                when None.
+            name: Bank name, ID or unique ID prefix. Default: the default bank (``use_bank``).
+            create: Create the bank if none has this name.
 
         Raises:
-            UnknownBankError: If there are others, but not this one.
-            UsageError: If there are several, and none is named.
+            UnknownBankError: If there is no such bank.
+            UsageError: If there are several, and none is the default.
             VerificationError: If it is not what this machine saw of it.
         """
         wanted = name or self._wanted
+        if create and wanted is not None and not banks_called(self._store, wanted):
+            with suppress(UsageError):  # somebody else may create it meanwhile
+                return self.create_bank(wanted)
         with self._lifetime.use():
             if self._read_only:
                 opened = open_bank_in(self._settings, self._store, wanted)
@@ -156,6 +160,13 @@ class Satchel(Working):
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
             return Bank(opened, self._lifetime, self._owner)
+
+    @contextmanager
+    def _context(self) -> Iterator[Settings]:
+        with self._lifetime.use():
+            yield self._settings
+
+    use_bank = method(banks.use_bank)
 
     def banks(self) -> list[BankLine]:
         """Return the banks of the store, each opened and proved."""

@@ -31,7 +31,7 @@ class Working:
         return signing_key(self._settings, passphrase=self._passphrase)[0]
 
     def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
-        """Return the newest receipts of this machine, or of a bank; see ``satchel receipts``.
+        """Return the newest receipts of this machine, or of a bank; see ``satchel receipt list``.
 
         Raises:
             UnknownBankError: If there is no such bank.
@@ -52,7 +52,7 @@ class Working:
             return finding.find_receipt(self._settings, wanted)
 
     def jobs(self) -> list[Job]:
-        """Return the imports that are under way or were cut short; see ``satchel jobs``."""
+        """Return the imports that are under way or were cut short; see ``satchel job``."""
         with self._lifetime.use():
             return jobs.list_jobs(self._settings)
 

@@ -46,9 +46,9 @@ class Tip(NamedTuple):
     """Ids of the last change of each of ``KINDS``."""
 
 
-def of_session(session: str, as_of: int | None = None, *, marks: tuple[bytes, ...] = ()) -> Filter:
-    """Return what nominates the records of one session, or those of them that hold a mark."""
-    return Filter(types=EVENTS, session=session, as_of=as_of, marks=marks)
+def of_session(session: str, as_of: int | None = None) -> Filter:
+    """Return what nominates the records of one session."""
+    return Filter(types=EVENTS, session=session, as_of=as_of)
 
 
 def event_of(model: Model) -> str | None:

@@ -146,7 +146,7 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
         raise UnknownSessionError(
             f"there is no session {wanted[:80]!r} in this bank",
             field=field,
-            hint="See: satchel sessions list. Another bank is named with --bank.",
+            hint="See: satchel session list. Another bank is named with --bank.",
         )
     if len(found) > 1:
         ids = ", ".join(sorted(one.record.id for one in found)[:_MOST_SHOWN])
@@ -165,7 +165,7 @@ def _called(view: View, wanted: str) -> Iterator[Logged]:
     except ValueRefusedError:
         return
     starts = dict[int, Logged]()
-    for logged in view.scan(Filter(types=EVENTS, marks=said), likely=_likely(said)):
+    for logged in view.scan(Filter(types=EVENTS), likely=_likely(said)):
         event = event_of(logged.model)
         if event in STARTS:
             starts[logged.seq] = logged
@@ -308,7 +308,7 @@ def _start_of(view: View, key: str) -> Logged | None:
 def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
     """Yield what the log says of each conversation, with its record, in the order of the log."""
     found, starts = dict[str, _Gathered](), list[Logged]()
-    wanted = Filter(types=EVENTS, marks=POINTERS)
+    wanted = Filter(types=EVENTS)
     for logged in view.scan(wanted, likely=_likely(POINTERS)):
         event = event_of(logged.model)
         if event in STARTS:
@@ -323,7 +323,7 @@ def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
 
 def _newest(view: View) -> Iterator[tuple[_Gathered, Logged]]:
     """Yield as ``_gathered``, the newest conversations first: who stops early reads little."""
-    wanted = Filter(types=EVENTS, marks=BEGINNINGS)
+    wanted = Filter(types=EVENTS)
     for start in view.newest(wanted, likely=_likely(BEGINNINGS)):
         if event_of(start.model) in STARTS:
             yield _about(view, start), start
@@ -365,7 +365,7 @@ def _likely(marks: tuple[bytes, ...]) -> Likely:
 
 def pointers(view: View, key: str, marks: tuple[bytes, ...] = POINTERS) -> Iterator[Logged]:
     """Yield what the log says of one conversation beside its messages, and maybe more."""
-    return view.scan(of_session(key, marks=marks), likely=_likely(marks))
+    return view.scan(of_session(key), likely=_likely(marks))
 
 
 def _is_there(logged: Logged) -> bool:

@@ -127,7 +127,7 @@ def _numbered(view: View, start: Logged, number: int) -> Logged:
     raise UnknownSessionError(
         f"the session has no message {number:,}",
         field="at",
-        hint="See: satchel sessions show SESSION.",
+        hint="See: satchel session show SESSION.",
     )
 
 
@@ -157,7 +157,7 @@ def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
     raise UnknownSessionError(
         "this is no point of the session",
         field="at",
-        hint="See: satchel checkpoint list SESSION, and satchel sessions show SESSION.",
+        hint="See: satchel session checkpoint list SESSION, and satchel session show SESSION.",
     )
 
 
@@ -201,7 +201,7 @@ def _only(view: View, start: Logged, wanted: str, found: list[Logged]) -> Point:
         raise UnknownSessionError(
             f"the session has no point {wanted[:80]!r}",
             field="at",
-            hint="See: satchel checkpoint list SESSION.",
+            hint="See: satchel session checkpoint list SESSION.",
         )
     if len(found) > 1:
         ids = ", ".join(one.record.id for one in found[:_MOST_SHOWN])

@@ -132,7 +132,7 @@ class Prefixes:
                 raise AccessDenied(
                     f"what is in {shown}/ is read-only",
                     path=path,
-                    hint="Propose it elsewhere; satchel files promote brings it here.",
+                    hint="Propose it elsewhere; satchel file promote brings it here.",
                 )
 
     def holds_some(self, folder: str) -> bool:

@@ -153,7 +153,7 @@ class Decider:
             if self.owner.did in found.authority.owners:
                 raise UsageError(
                     "the key is that of an owner of the bank already",
-                    hint="So it is not lost; it can admit this machine: satchel banks admit.",
+                    hint="So it is not lost; it can admit this machine: satchel bank admit.",
                 )
             compared = self._compared(found, tree, None)
             if compared.refusal is not None and not with_loss:
@@ -308,6 +308,6 @@ def forget(store: Store, bank: str, *, witness: Witness) -> bool:
             raise UsageError(
                 "the bank is not gone",
                 file=store.name,
-                hint="If it lacks something, an owner can accept that: satchel banks accept-loss.",
+                hint="If it lacks something, an owner can accept that: satchel bank accept-loss.",
             )
     return witness.forget(bank)

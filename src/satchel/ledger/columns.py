@@ -6,36 +6,37 @@ verified here:
 
 - Standing: each row that its columns call retired, pending or held is so by the log. That costs
   one pass over three columns, once for a store that is opened or to which somebody else wrote.
+- Types of which the log speaks (``FOLDED``, and configurations): there are as many rows of them as
+  the signed head counts, and each is logged as one. Their columns are not compared for that.
 - Filters: the columns that a filter asks for are what the records' bytes say, in every
   row. To derive them again is to read everything. So this machine remembers, beside its
   witness and outside the store, a digest of each block of 256 rows whose columns it verified, and
   compares that: one pass over the columns that are asked for, the same one as for the standing. A
   block whose digest is another one, or unknown, is verified by its records, and remembered.
 
+Who reads from the end of the log on, and stops, has verified the rows up to there and no others: no
+edit of an earlier row can change what was read.
+
 The digests are a cache: without them, or with others, the same is refused, only later.
 """
 
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 from blake3 import blake3
 
-from satchel.disk.kept import opened
-from satchel.disk.writing import PRIVATE_FILE, writing
-from satchel.errors import SatchelError, VerificationError
+from satchel.errors import VerificationError
+from satchel.ledger.cache_file import CacheFile
 from satchel.ledger.folding import FOLDED, Fold
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import CONFIG, Filter, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, Reader
 from satchel.seal.log import Head, leaf_of
 from satchel.seal.proved_tree import ProvedTree
-from satchel.type_info import resolved
 
 _BLOCK = 1 << BLOCK_BITS
 """Rows whose columns have one digest."""
@@ -43,15 +44,20 @@ _BLOCK = 1 << BLOCK_BITS
 LINKS = "links"
 """Stands for the index of links among the names of columns."""
 
+_TYPE = "type: "
+"""With a type, stands for all records of it among the names of columns."""
+
 _STANDING = "standing"
 """Stands for the columns that say whether a record is current; they are always due."""
 
 _DIGEST = 16
 _UNKNOWN = bytes(_DIGEST)
-_SEAL = 32
 _FORMAT = "satchel-columns/2"
-_VERIFIED_WHEN_OPENED = FOLDED | {CONFIG}
-"""Types all records of which are verified, and counted, before anything else is read."""
+COUNTED = FOLDED | {CONFIG}
+"""Types all records of which are found by their leaves, and counted by the head."""
+
+_FEW_COUNTED = 1_000
+"""Of so many records, leaves are verified rather than columns."""
 
 _OWNERS = ("user", "agent", "run", "app", "session", "slot")
 _CHANGED = "The store was changed from outside. See: satchel doctor."
@@ -79,7 +85,7 @@ def require_standing(marked: Sequence[Marked], head: Head, fold: Fold, tree: Pro
 def columns_of(wanted: Filter) -> frozenset[str]:
     """Return the columns that decide what a filter finds, but for the standing of records."""
     names = {name for name in _OWNERS if getattr(wanted, name) is not None}
-    if wanted.types is not None and not wanted.types <= _VERIFIED_WHEN_OPENED:
+    if wanted.types is not None and not wanted.types <= COUNTED:
         names.add("type")
     if wanted.kinds is not None:
         names.add("kind")
@@ -96,12 +102,18 @@ class Stored(Protocol):
         """The head that everything here is verified by."""
         ...
 
-    def column_blocks(self, names: Sequence[str], first: int) -> Iterable[ColumnBlock]:
+    def column_blocks(
+        self, names: Sequence[str], first: int, end: int | None
+    ) -> Iterable[ColumnBlock]:
         """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
         ...
 
     def require_standing(self, marked: Sequence[Marked]) -> None:
         """Require that the log calls these rows what their columns call them."""
+        ...
+
+    def require_counted(self, types: frozenset[str]) -> None:
+        """Require that all records of types are there, by their leaves and the head's counts."""
         ...
 
     def stored_links(self) -> Iterable[Linked]:
@@ -123,59 +135,103 @@ class VerifiedColumns:
 
     def __init__(self, bank: str, path: Path | None) -> None:
         self._bank = bank
-        self._path = path
+        self._file = CacheFile(path)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._known: tuple[int, Digests] | None = None
 
-    def require(self, view: Stored, names: frozenset[str], stamp: int) -> None:
-        """Require that columns of all rows are what the records say, and their standing the log's.
+    def require(self, view: Stored, names: frozenset[str], stamp: int, *, first: int = 0) -> None:
+        """Require that columns of rows are what the records say, and their standing the log's.
 
         Args:
             view: The bank.
-            names: Names of columns of ``Row``, or ``LINKS``.
+            names: Names of columns of ``Row``, or ``LINKS``, for which ``first`` has to be 0.
             stamp: What the store's is in this view.
+            first: Position of the first row; none before it are verified, but for its block.
 
         Raises:
             VerificationError: Naming the first row whose columns are not.
             StoreError: If columns hold what they cannot.
         """
-        sizes, size = self._sizes(stamp), view.head.size
-        due = sorted(name for name in {*names, _STANDING} if sizes.get(name, 0) < size)
+        verified, size = self._verified(stamp), view.head.size
+        due: dict[range, list[str]] = defaultdict(list)
+        first = min(first, size) >> BLOCK_BITS << BLOCK_BITS
+        for name in sorted({*names, _STANDING}):
+            before = verified.get(name)
+            if before is None:
+                due[range(first, size)].append(name)
+                continue
+            if first < before.start:
+                due[range(first, before.start)].append(name)
+            if before.stop < size:
+                due[range(before.stop, size)].append(name)
+        for places, columns in due.items():
+            self._compare(view, columns, places)
+            for name in columns:
+                before = verified.get(name, places)
+                start, stop = min(before.start, places.start), max(before.stop, places.stop)
+                verified[name] = range(start, stop)
+
+    def require_types(
+        self, view: Stored, types: frozenset[str], stamp: int, *, first: int = 0
+    ) -> None:
+        """Require that no record of types of which the log speaks is hidden.
+
+        Args:
+            view: The bank.
+            types: Of ``COUNTED``.
+            stamp: What the store's is in this view.
+            first: Position from which on; those before it may be.
+
+        Raises:
+            VerificationError: If one is.
+        """
+        verified, size = self._verified(stamp), view.head.size
+        whole = range(size)
+        due = frozenset(name for name in types if verified.get(_TYPE + name) != whole)
         if not due:
             return
-        verified = min(sizes.get(name, 0) for name in due)
-        if due == [_STANDING]:
-            blocks = view.column_blocks((), verified >> BLOCK_BITS)
-            view.require_standing([row for block in blocks for row in block.marked])
+        few = sum(view.head.counts.get(name, 0) for name in due) <= _FEW_COUNTED
+        if first and not few:
+            self.require(view, frozenset({"type"}), stamp, first=first)
         else:
-            with self._lock:
-                self._compare(view, [name for name in due if name != _STANDING], verified)
-        sizes.update(dict.fromkeys(due, size))
+            view.require_counted(due)
+            verified.update(dict.fromkeys((_TYPE + name for name in due), whole))
 
     def require_standing(
         self, reader: Reader, head: Head, fold: Fold, tree: ProvedTree, stamp: int
     ) -> None:
         """Require what ``require`` does of the standing, before something is written."""
-        sizes = self._sizes(stamp)
-        if _STANDING not in sizes:
+        verified = self._verified(stamp)
+        before = verified.get(_STANDING)
+        if before is None or before.start:
             blocks = reader.column_blocks(head.bank, (), first=0)
             require_standing([row for block in blocks for row in block.marked], head, fold, tree)
-            sizes[_STANDING] = head.size
+            verified[_STANDING] = range(head.size)
 
-    def _sizes(self, stamp: int) -> dict[str, int]:
-        """Return how many rows were verified of each column since somebody else wrote."""
+    def _verified(self, stamp: int) -> dict[str, range]:
+        """Return which rows were verified of each column since somebody else wrote."""
         if getattr(self._local, "stamp", None) != stamp:
-            self._local.stamp, self._local.sizes = stamp, {}
-        sizes: dict[str, int] = self._local.sizes
-        return sizes
+            self._local.stamp, self._local.verified = stamp, {}
+        verified: dict[str, range] = self._local.verified
+        return verified
 
-    def _compare(self, view: Stored, names: Sequence[str], verified: int) -> None:
-        """Compare, from a position on: nobody wrote since those before it were verified."""
+    def _compare(self, view: Stored, names: Sequence[str], places: range) -> None:
+        """Compare columns of rows; what is in the block before the first was verified before."""
+        if names == [_STANDING]:
+            end = None if places.stop == view.head.size else places.stop >> BLOCK_BITS
+            blocks = view.column_blocks((), places.start >> BLOCK_BITS, end)
+            view.require_standing([row for block in blocks for row in block.marked])
+            return
+        with self._lock:
+            self._compare_blocks(view, names, places)
+
+    def _compare_blocks(self, view: Stored, names: Sequence[str], compared: range) -> None:
         known, is_new = self._remembered(view.head.epoch), False
         links = _links(view) if LINKS in names else None
-        columns, marked = [name for name in names if name != LINKS], list[Marked]()
-        for block in _blocks(view, columns, verified >> BLOCK_BITS, marked):
+        columns = [name for name in names if name not in (LINKS, _STANDING)]
+        marked = list[Marked]()
+        for block in _blocks(view, columns, compared, marked):
             digests = dict(block.digests)
             if links is not None:
                 digests[LINKS] = _digest(msgspec.msgpack.encode(sorted(links[block.number])))
@@ -184,16 +240,10 @@ class VerifiedColumns:
             )
             if remembered and block.is_full:
                 continue
-            places = range(max(block.places.start, verified), block.places.stop)
+            places = range(max(block.places.start, compared.start), block.places.stop)
             own = view.verified_columns(places)
             if links is not None:
-                there = {each for each in links[block.number] if each.place >= places.start}
-                if there != {Linked(row.seq, link) for row in own for link in row.links}:
-                    raise VerificationError(
-                        f"the index has other links of the records {places.start} to"
-                        f" {places.stop - 1} than they make",
-                        hint=_CHANGED,
-                    )
+                _require_links(links[block.number], own, places)
             if block.is_full:
                 for name, digest in digests.items():
                     known[name][block.number] = digest
@@ -202,7 +252,8 @@ class VerifiedColumns:
             found and found[-1].place >= view.head.size for found in map(sorted, links.values())
         ):
             raise VerificationError("the index has links of records beyond the log", hint=_CHANGED)
-        view.require_standing(marked)
+        if _STANDING in names:
+            view.require_standing(marked)
         if is_new:
             self._write(view.head.epoch, known)
 
@@ -214,33 +265,16 @@ class VerifiedColumns:
     def _read(self, epoch: int) -> Digests:
         """Return what is remembered; of an earlier epoch nothing, since its log may be another."""
         found: Digests = defaultdict(dict)
-        if self._path is None:
-            return found
-        with suppress(OSError, SatchelError, msgspec.DecodeError):
-            with opened(self._path, os.O_RDONLY) as handle, os.fdopen(os.dup(handle), "rb") as file:
-                data = file.read()
-            seal, body = data[:_SEAL], data[_SEAL:]
-            if blake3(body).digest() != seal:
-                return found
-            kept = msgspec.msgpack.decode(body, type=resolved(_Remembered))
-            if (kept.format, kept.bank, kept.epoch) == (_FORMAT, self._bank, epoch):
-                for name, digests in kept.digests.items():
-                    found[name] = _unpacked(digests)
+        kept = self._file.read(_Remembered)
+        said = None if kept is None else (kept.format, kept.bank, kept.epoch)
+        if kept is not None and said == (_FORMAT, self._bank, epoch):
+            for name, digests in kept.digests.items():
+                found[name] = _unpacked(digests)
         return found
 
     def _write(self, epoch: int, digests: Mapping[str, Mapping[int, bytes]]) -> None:
-        if self._path is None:
-            return
-        kept = _Remembered(
-            format=_FORMAT,
-            bank=self._bank,
-            epoch=epoch,
-            digests={name: _packed(found) for name, found in digests.items()},
-        )
-        body = msgspec.msgpack.encode(kept)
-        # A cache: where it cannot be written, the next program verifies the records again.
-        with suppress(OSError, SatchelError), writing(self._path, mode=PRIVATE_FILE) as stream:
-            stream.write(blake3(body).digest() + body)
+        packed = {name: _packed(found) for name, found in digests.items()}
+        self._file.write(_Remembered(format=_FORMAT, bank=self._bank, epoch=epoch, digests=packed))
 
 
 class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,20 +297,23 @@ class _Block(NamedTuple):
 
 
 def _blocks(
-    view: Stored, names: Sequence[str], first: int, marked: list[Marked]
+    view: Stored, names: Sequence[str], compared: range, marked: list[Marked]
 ) -> Iterator[_Block]:
-    """Yield the blocks of a log from one on; a row that is missing makes its block another one.
+    """Yield the blocks of rows; a row that is missing makes its block another one.
 
     Args:
         view: The bank.
         names: Columns that are digested.
-        first: Number of the block to start at.
+        compared: The positions of the rows; the last is at the end of a block, or of the log.
         marked: Takes the rows that are marked, also those of blocks beyond the log.
     """
-    stored, end = iter(view.column_blocks(names, first)), view.head.size
+    size = view.head.size
+    numbers = range(compared.start >> BLOCK_BITS, -(-compared.stop // _BLOCK))
+    end = None if compared.stop == size else numbers.stop
+    stored = iter(view.column_blocks(names, numbers.start, end))
     found = next(stored, None)
-    for number in range(first, -(-end // _BLOCK)):
-        places = range(number << BLOCK_BITS, min((number + 1) << BLOCK_BITS, end))
+    for number in numbers:
+        places = range(number << BLOCK_BITS, min((number + 1) << BLOCK_BITS, size))
         digests = dict.fromkeys(names, b"")
         if found is not None and found.number == number:
             marked += found.marked
@@ -295,6 +332,16 @@ def _links(view: Stored) -> dict[int, list[Linked]]:
     for linked in view.stored_links():
         found[linked.place >> BLOCK_BITS].append(linked)
     return found
+
+
+def _require_links(indexed: Sequence[Linked], own: Sequence[Row], places: range) -> None:
+    there = {linked for linked in indexed if linked.place >= places.start}
+    if there != {Linked(row.seq, link) for row in own for link in row.links}:
+        raise VerificationError(
+            f"the index has other links of the records {places.start} to {places.stop - 1}"
+            " than they make",
+            hint=_CHANGED,
+        )
 
 
 def _digest(values: bytes) -> bytes:

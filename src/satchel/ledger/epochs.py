@@ -114,12 +114,12 @@ def require_continues(
         raise RolledBackError(
             f"the store has {head.size} records, {saw.who} saw {seen.size}",
             hint="It was put back to an older state, or is an old copy. Restore the newer one."
-            " Where that is lost, an owner can accept that: satchel banks accept-loss.",
+            " Where that is lost, an owner can accept that: satchel bank accept-loss.",
         )
     raise ForkedError(
         f"the store's first {seen.size} records are not those that {saw.who} saw",
         hint="Somebody wrote another history. Restore a copy that agrees. Where this one is to"
-        " count, an owner can accept it: satchel banks accept-loss.",
+        " count, an owner can accept it: satchel bank accept-loss.",
     )
 
 
@@ -170,7 +170,7 @@ def _standing(
 def _forked(one: Ended) -> str:
     return (
         f"record {one.place} is a second succession of {one.key}, to {one.heir}; it does not count."
-        " Whoever made it has the old key: satchel keys revoke"
+        " Whoever made it has the old key: satchel key revoke"
     )
 
 

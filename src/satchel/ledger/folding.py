@@ -12,16 +12,19 @@ import is undone. Source: docs/spec/5-log.md, 5.8.
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import msgspec
+
 from satchel.ledger.logged import Promotion, Said, Unchanged
 from satchel.memory.records import Erasure, Model, Receipt, Redaction, Source, Status
 from satchel.ports.rows import HOLDS, PENDING, RETIRING, Standing
 from satchel.ports.store import Sweep, Was
+from satchel.type_info import resolved
 
 GROUP, CLOSED = "batch_group", "batch_closed"
 """Actions of the receipts that make up a batch."""
@@ -84,6 +87,44 @@ class _Event(NamedTuple):
         return self.seq if self.batch is None else self.batch.closed
 
 
+class _SavedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    seq: int
+    state: str
+    batch: str | None = None
+    """Id of the import's source record."""
+
+    by: str | None = None
+    trust: str | None = None
+
+    @classmethod
+    def of(cls, event: _Event) -> "_SavedEvent":
+        source = None if event.batch is None else event.batch.source
+        return cls(event.seq, event.state, source, event.by, event.trust)
+
+    def event(self, batches: Mapping[str, Batch]) -> _Event:
+        batch = None if self.batch is None else batches[self.batch]
+        return _Event(self.seq, self.state, batch, self.by, self.trust)
+
+
+class _SavedBatch(msgspec.Struct, frozen=True, array_like=True):
+    source: str
+    number: int
+    spans: list[tuple[int, int]]
+    closed: int | None
+
+
+class SavedFold(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log says of its records, as it is saved."""
+
+    events: dict[str, msgspec.Raw]
+    """By the id of what they are said of; a reader decodes those that it asks for."""
+
+    replaced: dict[str, list[str]]
+    batches: list[_SavedBatch]
+    erased: dict[str, int]
+    redacted: dict[str, list[tuple[int, str]]]
+
+
 _STAYS = Standing(None, hold=False)
 
 
@@ -96,12 +137,78 @@ class Fold:
 
         self._lock = threading.Lock()
         self._events: dict[str, tuple[_Event, ...]] = {}
+        self._saved: dict[str, msgspec.Raw] = {}
+        """Events as they were saved, until they are asked for."""
+
         self._replaced: dict[str, list[str]] = {}  # by what took their place
         self._batches: dict[str, Batch] = {}
         self._starts: list[int] = []
         self._spans: list[tuple[int, Batch]] = []
         self._erased: dict[str, int] = {}
         self._redacted: dict[str, list[tuple[int, str]]] = {}
+
+    def saved(self, size: int) -> SavedFold:
+        """Return what the first ``size`` records say, to begin with another time."""
+        with self._lock:
+            events = dict(self._saved)
+            for target, said in list(self._events.items()):
+                counted = [_SavedEvent.of(event) for event in said if event.seq < size]
+                events.pop(target, None)
+                if counted:
+                    events[target] = msgspec.Raw(msgspec.msgpack.encode(counted))
+            return SavedFold(
+                events=events,
+                replaced={by: list(targets) for by, targets in self._replaced.items()},
+                batches=[
+                    _SavedBatch(
+                        batch.source,
+                        batch.number,
+                        [span for span in batch.spans if span[0] <= size],
+                        None if batch.is_open(size) else batch.closed,
+                    )
+                    for batch in self._batches.values()
+                    if batch.number < size
+                ],
+                erased={name: seq for name, seq in self._erased.items() if seq < size},
+                redacted={
+                    name: [one for one in said if one[0] < size]
+                    for name, said in self._redacted.items()
+                },
+            )
+
+    @classmethod
+    def restored(cls, saved: SavedFold, size: int) -> "Fold":
+        """Return a fold that has taken the first ``size`` records, from what was saved of them."""
+        fold = cls()
+        fold.size = size
+        fold._saved, fold._replaced = saved.events, saved.replaced
+        fold._erased, fold._redacted = saved.erased, saved.redacted
+        for one in saved.batches:
+            batch = Batch(one.source, one.number, one.spans, one.closed)
+            fold._batches[one.source] = batch
+            fold._spans += [(last, batch) for _, last in one.spans]
+        fold._spans.sort(key=lambda span: span[0])
+        fold._starts = sorted(first for one in saved.batches for first, _ in one.spans)
+        return fold
+
+    def _events_of(self, identity: str) -> tuple[_Event, ...]:
+        """Return what was said of a record, as far as the log was looked at."""
+        events = self._events.get(identity)
+        if events is None:
+            raw = self._saved.get(identity)
+            if raw is None:
+                return ()
+            found = msgspec.msgpack.decode(raw, type=resolved(list[_SavedEvent]))
+            made = tuple(one.event(self._batches) for one in found)
+            # Whoever took something of it meanwhile has these as well.
+            events = self._events.setdefault(identity, made)
+        return events
+
+    def _all_said(self) -> list[tuple[str, tuple[_Event, ...]]]:
+        """Return all that was said of records."""
+        for target in self._saved:
+            self._events_of(target)
+        return list(self._events.items())
 
     def take(self, facts: Iterable[Fact], size: int) -> Effect:
         """Take what is said in the records up to ``size``, and return what that changes.
@@ -124,7 +231,7 @@ class Fold:
         with self._lock:
             kept = {
                 target: tuple(event for event in events if event.seq < size)
-                for target, events in self._events.items()
+                for target, events in list(self._events.items())
             }
             self._events = {target: events for target, events in kept.items() if events}
             self._erased = {name: seq for name, seq in self._erased.items() if seq < size}
@@ -159,10 +266,10 @@ class Fold:
 
     def said(self, identity: str, seq: int, size: int) -> list[Said]:
         """Return what was said of a record when the log had ``size`` records, in order."""
-        events = self._events.get(identity, ())
+        events = self._events_of(identity)
         batch = self._batch_at(seq)
         if batch is not None:
-            events += self._events.get(batch.source, ())
+            events += self._events_of(batch.source)
         found = (Said(event.place() or 0, event.seq, event.state, event.by) for event in events)
         counted = {(place, seq) for place, seq, _ in self._counted(events, size)}
         return sorted(said for said in found if said[:2] in counted)
@@ -180,7 +287,7 @@ class Fold:
 
     def _by(self, identity: str, size: int) -> set[str]:
         """Return what took the place of a record."""
-        events = [event for event in self._events.get(identity, ()) if event.by is not None]
+        events = [event for event in self._events_of(identity) if event.by is not None]
         counted = {seq for _, seq, _ in self._counted(events, size)}
         return {event.by for event in events if event.by is not None and event.seq in counted}
 
@@ -204,7 +311,7 @@ class Fold:
         """Return what had raised the trust in a record when the log had ``size`` records."""
         return [
             Promotion(event.trust, 0 if event.batch is None else event.batch.number)
-            for event in self._events.get(identity, ())
+            for event in self._events_of(identity)
             if event.state == "promoted" and self._counts(event, size)
         ]
 
@@ -215,7 +322,7 @@ class Fold:
         """
         found = {
             target: event.seq
-            for target, events in self._events.items()
+            for target, events in self._all_said()
             for event in events
             if event.state in RETIRING and not self._counts(event, size)
         }
@@ -238,7 +345,7 @@ class Fold:
     def is_undone(self, batch: Batch, size: int) -> bool:
         """Tell whether an import was taken back when the log had ``size`` records."""
         undone = False
-        for event in self._events.get(batch.source, ()):
+        for event in self._events_of(batch.source):
             if event.batch is None and event.seq < size:
                 undone = (undone or event.state in RETIRING) and event.state != "restored"
         return undone
@@ -278,7 +385,7 @@ class Fold:
 
     def said_of(self, identity: str, size: int) -> list[int]:
         """Return the places of the status records that name a record, where they count."""
-        return [seq for _, seq, _ in sorted(self._counted(self._events.get(identity, ()), size))]
+        return [seq for _, seq, _ in sorted(self._counted(self._events_of(identity), size))]
 
     def open_spans(self, size: int) -> list[tuple[int, int]]:
         """Return first and last places of stretches with all records that are not visible yet.
@@ -296,15 +403,15 @@ class Fold:
     def _all_events(self, identity: str, seq: int) -> tuple[_Event, ...]:
         """Return what was said of a record, and of the import that it came with."""
         batch = self._batch_at(seq)
-        events = self._events.get(identity, ())
-        return events if batch is None else events + self._events.get(batch.source, ())
+        events = self._events_of(identity)
+        return events if batch is None else events + self._events_of(batch.source)
 
     def _take(self, fact: Fact, effect: Effect) -> None:
         seq, identity, model = fact
         batch = self._batch_at(seq)
         if isinstance(model, Status):
             event = _Event(seq, model.state, batch, model.by, _named_trust(model))
-            self._events[model.target] = (*self._events.get(model.target, ()), event)
+            self._events[model.target] = (*self._events_of(model.target), event)
             if model.by is not None:
                 self._replaced.setdefault(model.by, []).append(model.target)
             if batch is None:
@@ -343,7 +450,7 @@ class Fold:
         """Return the records that an import says something of."""
         return [
             target
-            for target, events in self._events.items()
+            for target, events in self._all_said()
             if any(event.batch is batch for event in events)
         ]
 

@@ -15,6 +15,7 @@ from satchel.errors import (
 )
 from satchel.ledger.authority import Authority, founding, with_configs
 from satchel.ledger.epochs import Verdict, contains
+from satchel.ledger.fold_cache import FoldCache, KnownFold
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.memory.records import Model
 from satchel.ports.rows import Filter, Row
@@ -27,7 +28,7 @@ from satchel.seal.redacted_forms import opened_form
 from satchel.seal.tree import Frontier
 
 _HASH = 32
-_TELLING = FOLDED | {"config"}
+_CONFIGS = frozenset({"config"})
 _TOGETHER = 256
 _DOCTOR = "Nothing was changed. See: satchel doctor."
 
@@ -58,6 +59,7 @@ def opened_head(
     stored: StoredHead,
     judging: Judging,
     before: TrustedHead | None = None,
+    remembered: FoldCache | None = None,
 ) -> TrustedHead:
     """Check a stored head: signature, peaks, counts, key, epoch, and what the log says.
 
@@ -68,6 +70,7 @@ def opened_head(
         judging: Judges it before the fold of ``before`` takes anything from it.
         before: The head that this program saw last; where the log goes on from it, it is read
             from there.
+        remembered: What this machine remembers of the log; None for reading all of it.
 
     Raises:
         VerificationError: Naming what does not hold.
@@ -76,13 +79,15 @@ def opened_head(
     require_counts(reader, head)
     tree = ProvedTree(frontier, nodes_of(reader, bank))
     if before is None or not contains(tree, before.head):
-        authority, fold, start, said = _founded(reader, bank, tree), Fold(), 0, dict[str, int]()
+        authority, start, said = _founded(reader, bank, tree), 0, dict[str, int]()
+        known = remembered.read(tree) if remembered is not None else KnownFold(Fold(), 0, {})
     else:
-        authority, fold = before.authority, before.fold
-        start, said = before.head.size, before.head.counts
-    told = _told(reader, head, tree, start, said)
-    configs = [(seq, record) for seq, record, _ in told if record.type == "config"]
-    authority = with_configs(authority, bank, configs, partial(_root_at, tree))
+        authority, start, said = before.authority, before.head.size, before.head.counts
+        known, remembered = KnownFold(before.fold, start, said), None
+    configs = _told(reader, head, tree, start, said, _CONFIGS)
+    told = _told(reader, head, tree, known.size, known.counts, FOLDED)
+    decisions = [(seq, record) for seq, record, _ in configs]
+    authority = with_configs(authority, bank, decisions, partial(_root_at, tree))
     if not authority.admits(head.key):
         raise VerificationError(
             f"the head is signed by {head.key}, {authority.why_not(head.key)}", hint=_DOCTOR
@@ -93,9 +98,10 @@ def opened_head(
             hint="A new epoch starts with a signed decision in the log. " + _DOCTOR,
         )
     verdict = judging(head, authority, tree)
-    facts = [Fact(seq, record.id, model) for seq, record, model in told if record.type in FOLDED]
-    fold.take(facts, head.size)
-    return TrustedHead(stored, head, frontier, authority, fold, verdict)
+    known.fold.take([Fact(seq, record.id, model) for seq, record, model in told], head.size)
+    if remembered is not None:
+        remembered.write(head, known.fold, known)
+    return TrustedHead(stored, head, frontier, authority, known.fold, verdict)
 
 
 def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
@@ -138,7 +144,7 @@ def name_in(reader: Reader, bank: str) -> str | None:
     head, frontier = believed_head(bank, stored)
     tree = ProvedTree(frontier, nodes_of(reader, bank))
     authority = _founded(reader, bank, tree)
-    told = _told(reader, head, tree, 0, {}, types=frozenset({"config"}))
+    told = _told(reader, head, tree, 0, {}, _CONFIGS)
     configs = [(seq, record) for seq, record, _ in told]
     roots = partial(_root_at, tree)
     return with_configs(authority, bank, configs, roots).name
@@ -164,6 +170,23 @@ def require_counts(reader: Reader, head: Head) -> None:
             )
 
 
+def require_types(reader: Reader, head: Head, tree: ProvedTree, types: frozenset[str]) -> None:
+    """Require that all records of types are found, by their leaves and how many the head counts.
+
+    Raises:
+        VerificationError: If one is hidden, or another one.
+    """
+    rows = reader.scan(head.bank, Filter(types=types, retired=True, held=True))
+    there = 0
+    while some := list(islice(rows, _TOGETHER)):
+        require_leaves(tree, head.bank, some)
+        there += len(some)
+    if there != sum(head.counts.get(name, 0) for name in types):
+        raise VerificationError(
+            f"records of type {', '.join(sorted(types))} are hidden", hint=_DOCTOR
+        )
+
+
 def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError | UnknownBankError:
     """Return the error for a bank that a store does not have."""
     if witnessed is None:
@@ -171,7 +194,7 @@ def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError |
     return RolledBackError(
         f"the bank {bank} is gone; this machine saw it with {witnessed.size} records",
         file=name,
-        hint="Restore it from a backup. Where there is none: satchel banks accept-gone. An old copy"
+        hint="Restore it from a backup. Where there is none: satchel bank accept-gone. An old copy"
         " of it that turns up later is then believed.",
     )
 
@@ -250,7 +273,7 @@ def _told(
     tree: ProvedTree,
     start: int,
     said: Mapping[str, int],
-    types: frozenset[str] = _TELLING,
+    types: frozenset[str],
 ) -> list[tuple[int, Sealed, Model]]:
     """Return what the log says of itself and of its records, from a place on.
 

@@ -34,6 +34,7 @@ from satchel.ledger.columns import VerifiedColumns
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.erasure.redacting import replaced_by, settled
 from satchel.ledger.erasure.targets import emptied_by
+from satchel.ledger.fold_cache import FoldCache
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.logged import Unchanged
@@ -93,6 +94,7 @@ class Ledger:
         self._latest: TrustedHead | None = None
         remembered = None if witness is None else witness.columns_path(bank)
         self._columns = VerifiedColumns(bank, remembered)
+        self._folds = FoldCache(bank, None if witness is None else witness.fold_path(bank))
         self._begin()
         in_child(self._begin)
 
@@ -224,8 +226,11 @@ class Ledger:
         return ticket.places
 
     @contextmanager
-    def reading(self) -> Iterator[View]:
+    def reading(self, *, fresh: bool = False) -> Iterator[View]:
         """Give one consistent, verified view.
+
+        Args:
+            fresh: Believe nothing of what the log says that was verified before.
 
         Raises:
             VerificationError: If the store is not what it was, or not what was signed.
@@ -235,7 +240,7 @@ class Ledger:
         witnessed = self._witnessed()
         removed = self._witness.positions(self.bank) if self._witness is not None else ()
         with self._store.reading() as reader:
-            found = self._trusted(reader, witnessed)
+            found = self._trusted(reader, witnessed, fresh=fresh)
             tree = self._tree(reader, found)
             if witnessed is not None and self._witness is not None:
                 self._witness.note_here(self.bank, found.authority.name)
@@ -250,7 +255,7 @@ class Ledger:
         Raises:
             SatchelError: As ``reading``, and for each difference.
         """
-        with self.reading() as view, self._store.reading() as reader:
+        with self.reading(fresh=True) as view, self._store.reading() as reader:
             audit(reader, view, progress)
             return view
 
@@ -475,7 +480,9 @@ class Ledger:
         found = self._witness.cached_last(self.bank) if self._witness is not None else None
         return found.head if found is not None else None
 
-    def _trusted(self, reader: Reader, witnessed: Head | None) -> TrustedHead:
+    def _trusted(
+        self, reader: Reader, witnessed: Head | None, *, fresh: bool = False
+    ) -> TrustedHead:
         """Return the store's newest head once all that can be said against it was looked at."""
         latest = self._latest  # before the store's: a commit in between makes that one newer
         stored, stamp = reader.head(self.bank), reader.stamp()
@@ -484,7 +491,7 @@ class Ledger:
                 self.bank, witnessed or (latest.head if latest else None), self._store.name
             )
         seen = [] if witnessed is None else [Seen(witnessed, "this machine", witnessed=True)]
-        if latest is not None and stored == latest.stored:
+        if latest is not None and stored == latest.stored and not fresh:
             tree = self._tree(reader, latest)
             if stamp != getattr(self._local, "stamp", None):
                 require_counts(reader, latest.head)
@@ -495,7 +502,8 @@ class Ledger:
                 own = latest.verdict.standing is BankStanding.OWN
                 seen.append(Seen(latest.head, "this program", own=own))
             judging = partial(judge, seen=seen, trusted=self._trusted_owners)
-            found = opened_head(reader, self.bank, stored, judging, latest)
+            before, remembered = (None, None) if fresh else (latest, self._folds)
+            found = opened_head(reader, self.bank, stored, judging, before, remembered)
         self._local.stamp = stamp
         self._latest = found
         return found
@@ -593,5 +601,5 @@ def _require_known(found: TrustedHead) -> None:
     if found.verdict.standing is BankStanding.STRANGER:
         raise ReadOnlyStoreError(
             "this machine knows none of the bank's owners",
-            hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
+            hint="Trust the owner's key, or: satchel bank adopt. It can be read as it is.",
         )

@@ -9,16 +9,22 @@ from typing import Final
 from msgspec.structs import replace as row_replace
 
 from satchel.errors import StoreError, VerificationError
-from satchel.ledger.columns import VerifiedColumns, columns_of, require_standing
+from satchel.ledger.columns import COUNTED, VerifiedColumns, columns_of, require_standing
 from satchel.ledger.erasure.returning import Erased
-from satchel.ledger.heads import TrustedHead, records_of, require_leaves, require_logged
+from satchel.ledger.heads import (
+    TrustedHead,
+    records_of,
+    require_leaves,
+    require_logged,
+    require_types,
+)
 from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.linking.traversal import Kinds, Linked, Walked
 from satchel.ports.rows import PENDING, Filter, Link, Row, derive_row
 from satchel.ports.store import ColumnBlock, Marked, Reader
 from satchel.seal.proved_tree import ProvedTree
-from satchel.seal.records import Sealed
+from satchel.seal.records import PREFIX, Sealed, hash_without_id
 
 _TOGETHER, _FEW = 256, 10
 
@@ -95,8 +101,8 @@ class ProvedRows:
         Args:
             wanted: Which.
             after: Start after this place.
-            likely: Tells by the bytes of a record, before it is proved, whether the caller could
-                want it; only with a filter that wants records of some sort.
+            likely: Tells by the bytes of a record whether the caller could want it; only with a
+                filter that wants records of some sort. What is skipped is hashed and not decoded.
             complete: False where a record that the store skips does no harm: what is made of the
                 records only nominates.
 
@@ -108,10 +114,10 @@ class ProvedRows:
             VerificationError: If one is not what was logged, or is hidden.
         """
         if complete and not wanted.is_plain:
-            self._require_columns(wanted)
+            self._require_columns(wanted, first=after + 1, by_bytes=likely is not None)
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
         if likely is not None:
-            rows = (row for row in rows if row.body is None or likely(row.body))
+            rows = (row for row in rows if not is_unlikely(row, likely))
         while some := list(islice(rows, _TOGETHER)):
             if wanted.is_plain:
                 there, end = {row.seq for row in some}, some[-1].seq
@@ -181,13 +187,28 @@ class ProvedRows:
         """
         self._columns.require(self, frozenset(names), self._stamp)
 
-    def _require_columns(self, wanted: Filter) -> None:
-        """Require that the columns hold by which a filter looks for records."""
-        self._columns.require(self, columns_of(wanted), self._stamp)
+    def _require_columns(self, wanted: Filter, *, first: int = 0, by_bytes: bool = False) -> None:
+        """Require that the columns hold by which a filter looks for records.
 
-    def column_blocks(self, names: Sequence[str], first: int) -> Iterable[ColumnBlock]:
+        Args:
+            wanted: The filter.
+            first: Position from which on.
+            by_bytes: Whether records are skipped by their bytes, which are those of their id.
+        """
+        if wanted.types is not None and wanted.types <= COUNTED:
+            self._columns.require_types(self, wanted.types, self._stamp, first=first)
+        names = columns_of(wanted) | ({"id"} if by_bytes else set())
+        self._columns.require(self, names, self._stamp, first=first)
+
+    def column_blocks(
+        self, names: Sequence[str], first: int, end: int | None
+    ) -> Iterable[ColumnBlock]:
         """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
-        return self._reader.column_blocks(self._bank, names, first=first)
+        return self._reader.column_blocks(self._bank, names, first=first, end=end)
+
+    def require_counted(self, types: frozenset[str]) -> None:
+        """Require that all records of types are there, by their leaves and the head's counts."""
+        require_types(self._reader, self.head, self._tree, types)
 
     def require_standing(self, marked: Sequence[Marked]) -> None:
         """Require that the log calls these rows what their columns call them."""
@@ -236,7 +257,8 @@ class ProvedRows:
         """Return what current records link, proved; a walk meets each of them from both ends."""
         if len(self._linked) + len(places) > _MOST_LINKED:
             self._linked.clear()
-        for logged in self.at(sorted(places - self._linked.keys())):
+        places -= self._linked.keys()
+        for logged in self.at(sorted(places)) if places else ():
             is_current = _CURRENT.nominates(logged.row)
             self._linked[logged.seq] = logged.row.links if is_current else ()
         return self._linked
@@ -292,6 +314,13 @@ class ProvedRows:
             )
         require_leaves(self._tree, self._bank, rows)
         return rows
+
+
+def is_unlikely(row: Row, likely: Likely) -> bool:
+    """Tell whether a row can be skipped: its bytes are those of its id, and not wanted."""
+    if row.body is None or likely(row.body):
+        return False
+    return row.id == PREFIX + hash_without_id(row.body, row.id).hex()
 
 
 def _mislinked(place: int) -> VerificationError:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_leaves
 from satchel.ledger.logged import Import, Likely, Logged, Promotion, Said, Unchanged, misled
-from satchel.ledger.proved import ProvedRows
+from satchel.ledger.proved import ProvedRows, is_unlikely
 from satchel.ports.blobs import verified
 from satchel.ports.rows import Filter, Row, SessionIndexed
 from satchel.ports.vectors import Generation, Given
@@ -249,19 +249,29 @@ class View(ProvedRows):
             wanted: Which.
             likely: As ``scan`` takes it.
 
+        What is hidden is noticed where it would come, not before: who stops early reads, and
+        verifies, no more than what is behind.
+
         Raises:
             VerificationError: As ``scan``.
         """
-        self._require_columns(wanted)
+        by_bytes = likely is not None
         rows, count = self._reader.scan(self._bank, wanted, newest_first=True), _FEW
         if likely is not None:
-            rows = (row for row in rows if row.body is None or likely(row.body))
+            rows = (row for row in rows if not is_unlikely(row, likely))
         while some := list(islice(rows, count)):
+            first = self._ahead(some[-1].seq) if len(some) == count else 0
+            self._require_columns(wanted, first=first, by_bytes=by_bytes)
             count = min(2 * count, _TOGETHER)
             for logged in self._proved(some):
                 shown = self._as_of(logged, wanted)
                 if wanted.matches(shown.row):
                     yield shown
+        self._require_columns(wanted, by_bytes=by_bytes)
+
+    def _ahead(self, position: int) -> int:
+        """Return from where on to verify what is read backwards: each time a quarter more."""
+        return max(0, position - (self.head.size - position) // 4)
 
     def newest_of_sessions(
         self, sessions: Sequence[str], types: frozenset[str]

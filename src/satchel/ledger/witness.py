@@ -36,7 +36,8 @@ from satchel.ledger.witness_files.order import checked_lines, covers
 from satchel.ledger.witness_files.removed import GivenUp, read_removed, write_removed
 from satchel.ledger.witness_files.whereabouts import Sighting, drop, elsewhere, note, sightings
 
-_HEADS, _REMOVED, _LOCK, _COLUMNS = ".heads", ".removed", ".lock", ".columns"
+_HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
+_COLUMNS, _FOLD = ".columns", ".fold"
 _BANK = re.compile(r"blake3:([0-9a-f]{64})")
 _FILE = re.compile(r"([0-9a-f]{64})\.heads")
 _T = TypeVar("_T")
@@ -249,7 +250,8 @@ class Witness:
         if not os.path.lexists(path):
             return was_here
         with changing(path), self._locked(bank) as folder:
-            path.unlink(missing_ok=True)
+            for file in (path, self.columns_path(bank), self.fold_path(bank)):
+                file.unlink(missing_ok=True)
             os.fsync(folder)
         return True
 
@@ -397,6 +399,10 @@ class Witness:
     def columns_path(self, bank: str) -> Path:
         """Return the file in which ``ledger.columns`` remembers what it verified of a bank."""
         return self._path(bank, _COLUMNS)
+
+    def fold_path(self, bank: str) -> Path:
+        """Return the file in which ``ledger.fold_cache`` remembers what the log of a bank says."""
+        return self._path(bank, _FOLD)
 
     def _path(self, bank: str, suffix: str) -> Path:
         path = self._paths.get(bank + suffix)

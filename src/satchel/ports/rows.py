@@ -58,7 +58,7 @@ VISIBLE = Standing(None, hold=False)
 """What most records are."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One place of a bank's log.
 
     A store keeps ``text`` and ``links`` in indexes; the rows that it gives back come without.
@@ -183,17 +183,11 @@ class Filter:
     held: bool = False
     """Whether rows in quarantine are wanted as well."""
 
-    marks: tuple[bytes, ...] = ()
-    """Bytes of which a wanted record has some, in its canonical form; none for any record.
-
-    They only narrow what a store nominates, where it can: whoever reads looks for them himself.
-    """
-
     def matches(self, row: Row) -> bool:
         """Tell whether a row is wanted, by what it was at the moment that is asked for."""
         if self.as_of is not None and row.seq >= self.as_of:
             return False
-        if not self.retired and not self._was_current(row):
+        if row.retired is not None and not self.retired and not self._was_current(row.retired):
             return False
         if row.hold and not self.held:
             return False
@@ -205,10 +199,8 @@ class Filter:
             row = row.changed(Standing(row.retired, hold=False))
         return self.matches(row)
 
-    def _was_current(self, row: Row) -> bool:
-        if row.retired is None:
-            return True
-        return self.as_of is not None and row.retired >= self.as_of
+    def _was_current(self, retired: int) -> bool:
+        return self.as_of is not None and retired >= self.as_of
 
     @property
     def is_plain(self) -> bool:

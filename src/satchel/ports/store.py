@@ -168,7 +168,10 @@ class Reader(Protocol):
     """A consistent view of a store: nothing that is committed meanwhile is seen."""
 
     def stamp(self) -> int:
-        """Return a number that changes when something else wrote to the store."""
+        """Return a number that changes when something else wrote to the store.
+
+        Whoever wrote, and by whatever program; it may change more often than that.
+        """
         ...
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
@@ -235,7 +238,7 @@ class Reader(Protocol):
         ...
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterable[ColumnBlock]:
         """Return some columns of all rows as they are stored, in one pass and in order.
 
@@ -246,6 +249,7 @@ class Reader(Protocol):
             bank: The bank.
             names: Columns of ``Row``; without any, blocks have nothing but marked rows.
             first: The number of the block to start at.
+            end: The number of the block to stop before; None for all blocks there are.
 
         Raises:
             StoreError: If a row in the stretch of this bank says that it is of another bank.

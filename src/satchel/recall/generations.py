@@ -7,6 +7,7 @@ is killed goes on where they were, and nobody ever compares vectors of two gener
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice, takewhile
 
 import msgspec
@@ -350,8 +351,13 @@ def _say(writing: Writer, bank: str, made: Made) -> None:
 
 def _kept(side: dict[str, bytes], name: str) -> Made | None:
     """Return what stands beside the log; what cannot be read is made again."""
+    return _made_of(side[name]) if name in side else None
+
+
+@lru_cache(8)  # what a model learnt is long, and every question needs it
+def _made_of(kept: bytes) -> Made | None:
     try:
-        return msgspec.json.decode(side[name], type=resolved(Made)) if name in side else None
+        return msgspec.json.decode(kept, type=resolved(Made))
     except msgspec.DecodeError:
         return None
 

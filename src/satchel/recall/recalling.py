@@ -26,7 +26,7 @@ from satchel.recall.ranking.meaning import Embedders, Meaning
 from satchel.recall.ranking.order import Question, Ranking
 from satchel.recall.ranking.pool import NEAREST, Pool
 from satchel.recall.ranking.rerank import FIRST, reranked
-from satchel.recall.ranking.texts import LONGEST, forget_erased, known
+from satchel.recall.ranking.texts import LONGEST, Sought, forget_erased, known
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.recall.versions import compared
@@ -115,6 +115,7 @@ class _Recall:
         self.told = _told(view, query, self.wanted, self.at)
         self._is_of_time = False
         self.terms = terms_of(query.text)
+        self._sought = Sought(self.terms)
         self.complete = True
         self._embedders = embedders if self.terms else None
         self._reranker = reranker if self.terms else None
@@ -280,8 +281,11 @@ class _Recall:
     def _why(self, logged: Logged) -> tuple[str, ...]:
         """Return the terms that a memory has itself; a part of another one says nothing more."""
         text = (logged.row.text or "") if self.terms else ""
-        tokens = known(logged.row).tokens if 0 < len(text) <= LONGEST else tokens_of(text)
-        words = [term.words for term in self.terms if term.times(tokens)]
+        if 0 < len(text) <= LONGEST:
+            words = [self.terms[at].words for at in known(logged.row).times(self._sought)]
+        else:
+            tokens = tokens_of(text)
+            words = [term.words for term in self.terms if term.times(tokens)]
         parts = {one for one in words for other in words if one != other and one in other}
         return tuple(dict.fromkeys(one for one in words if one not in parts))
 

@@ -1,9 +1,8 @@
 """Which words of a query nominate: the rare ones; common ones only help to rank.
 
 A word that every third memory has says little about any of them, and costs the most to look up. So
-those terms nominate that are in few rows: at most ``SHARE`` of the log's, and never more than
-``MOST_FEW``, so that the work stays the same in a larger bank. What ``LEAST_FEW`` rows have is not
-common in a bank of any size: ranking so many takes a millisecond. Common words never add a row to
+those terms nominate that are in few rows, at most ``FEW``: ranking so many takes a millisecond, in
+a bank of any size (docs/decisions/0102). Common words never add a row to
 what rarer ones nominate. Of several rare ones, the rarest nominate until they have as many rows
 together as one may; what has none of these, but only less rare ones, would stand last.
 
@@ -18,11 +17,8 @@ Counts are those of the rows of one bank. Source of the ranking: BM25, as SQLite
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-SHARE = 0.03
-"""Of the rows of a log: a term in more of them is common."""
-
-LEAST_FEW, MOST_FEW = 1000, 2000
-"""Rows that are few in any bank; rows that are many in any bank."""
+FEW = 1000
+"""Rows: a term in more of them is common."""
 
 HANDFUL = 20
 """Rows whose order is not worth looking at common words for."""
@@ -74,17 +70,12 @@ class Search(NamedTuple):
         return f"({needed}) AND ({' OR '.join((*self.needed, *self.helping))})"
 
 
-def few_of(size: int) -> int:
-    """Return how many rows are few in a log of ``size`` records."""
-    return max(LEAST_FEW, min(int(size * SHARE), MOST_FEW))
-
-
 def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
     """Yield what to look up, until enough is found.
 
     Args:
         spreads: Of all terms of a query.
-        few: As ``few_of`` says.
+        few: Rows that are few: ``FEW``.
     """
     there = [spread for spread in spreads if spread.rows]
     rare = [spread for spread in there if spread.rows <= few]

@@ -30,7 +30,7 @@ from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching
 from satchel.stores._column_blocks import column_blocks
-from satchel.stores._driving import Spread, few_of, searches
+from satchel.stores._driving import FEW, Spread, searches
 from satchel.stores._nearest import nearest
 from satchel.stores._sweeping import refuse_doubles, sweep
 from satchel.stores._threads import is_searched, thread_of
@@ -123,9 +123,10 @@ class _View:
         return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterable[ColumnBlock]:
-        rows = self._rows(bank)[first << BLOCK_BITS :]
+        stop = None if end is None else end << BLOCK_BITS
+        rows = self._rows(bank)[first << BLOCK_BITS : stop]
         marked = [
             Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
             for row in rows
@@ -178,8 +179,7 @@ class _View:
             for place, tokens in texts.items()
             if not any(first <= place <= last for first, last in without)
         }
-        few = few_of(len(self._rows(bank)))
-        spreads = [_spread(term, seen, few + 1) for term in terms]
+        spreads = [_spread(term, seen, FEW + 1) for term in terms]
         rows = self._rows(bank)
         shown = {
             place: tokens
@@ -187,7 +187,7 @@ class _View:
             if wanted is None or wanted.nominates(rows[place])
         }
         found: dict[int, float] = {}
-        for search in searches(spreads, few):
+        for search in searches(spreads, FEW):
             newest = max(search.newest, limit)
             scores = matching.scores(search, shown, every, totals, newest)
             for place, score in _best(scores, limit):

@@ -77,7 +77,7 @@ def require_same_owners(source: Copy, target: Copy) -> None:
             raise VerificationError(
                 "an owner's key was replaced in one of the copies and not in the other",
                 hint="Replace it there as well, and try again: satchel --store ADDRESS"
-                " keys hand-over.",
+                " key hand-over.",
             )
         raise AdoptedError(
             "the copies have other owners: one of them was adopted",

@@ -198,7 +198,7 @@ def _named(store: Store, agent: str) -> str | None:
         raise UsageError(
             f"{len(found)} banks are called {agent!r}",
             field="agent",
-            hint="Rename one: satchel banks rename.",
+            hint="Rename one: satchel bank rename.",
         )
     return found[0] if found else None
 
@@ -241,7 +241,7 @@ def _graph(folder: Path, agent: str, *, writes: bool) -> Path:
             raise ReadOnlyStoreError(
                 "this agent's memory is in an older graph of Kuzu's, which is only read",
                 file=str(legacy),
-                hint="Have Kuzu's amplihack export it as JSON, then: satchel memory import.",
+                hint="Have Kuzu's amplihack export it as JSON, then: satchel amplihack import.",
             )
         raise MissingExtraError(
             "this agent's memory is in an older graph of Kuzu's",

@@ -166,7 +166,7 @@ class SessionBack:
         if found.later:
             notes.append(
                 f"{found.later:,} later messages are there and stay; to go on from before them:"
-                f" satchel fork {talk.id[7:19]} --at {talk.messages}"
+                f" satchel session fork {talk.id[7:19]} --at {talk.messages}"
             )
         with store.reading() as reader:
             name = name_of(reader, ledger.bank)

@@ -142,7 +142,7 @@ class Home:
                     names[f"a copy that was written: {receipt.output}"] = None
         found = list(names)
         if found[_MOST_NAMED:]:
-            more = f"{len(found) - _MOST_NAMED} more copies; see: satchel receipts"
+            more = f"{len(found) - _MOST_NAMED} more copies; see: satchel receipt list"
             found[_MOST_NAMED:] = [more]
         return found
 

@@ -1,7 +1,7 @@
 """A conversation that is measured, as a bank of its own, which is removed again."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from satchel.actions.config import Settings
@@ -15,6 +15,7 @@ from satchel.memory.entries import Episodic
 from satchel.memory.parts import Scope
 from satchel.memory.times import now
 from satchel.ports.inference.embedder import Embedder
+from satchel.ports.store import Store
 from satchel.recall.generations import Made, fill
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
@@ -41,10 +42,18 @@ class Conversed:
 
 
 @contextmanager
-def conversed(conversation: Conversation, embedder: Embedder | None) -> Iterator[Conversed]:
-    """Give a conversation as a bank; with vectors if there is what makes them."""
+def conversed(
+    conversation: Conversation, embedder: Embedder | None, given: Store | None = None
+) -> Iterator[Conversed]:
+    """Give a conversation as a bank; with vectors if there is what makes them.
+
+    Args:
+        conversation: What was said.
+        embedder: Makes vectors.
+        given: Where the bank is made; None for a store that is removed afterwards.
+    """
     key = SigningKey.generate()
-    with store_of_the_moment() as store:
+    with store_of_the_moment() if given is None else nullcontext(given) as store:
         ledger = Ledger.create(store, owner=key, writer=key)
         names = _remembered(ledger, conversation.turns)
         if embedder is not None:

@@ -51,7 +51,7 @@ def _look(settings: Settings, place: Path) -> Iterator[Check]:
                     name=name,
                     state="note",
                     detail=f"changed outside: {_named(outside)}",
-                    hint=f"satchel files sync --key {place.name}",
+                    hint=f"satchel file sync --key {place.name}",
                 )
             if found.ok:
                 yield Check(
@@ -85,7 +85,7 @@ def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[C
         name=f"log of {key}",
         state="note",
         detail="; ".join(parts),
-        hint=f"Run satchel files sync --key {key}.",
+        hint=f"Run satchel file sync --key {key}.",
     )
 
 

@@ -168,7 +168,7 @@ def store_of(
     if not MemoryStore.exists(**known):
         if not create:
             raise NoMemoryFilesError(
-                f"there are no memory files of {name!r} yet", hint="Write one: satchel files write"
+                f"there are no memory files of {name!r} yet", hint="Write one: satchel file write"
             )
         if held is not None:
             held.asked("change files")

@@ -79,7 +79,7 @@ def resume_job(
         raise UsageError(
             "it came from the standard input, or was begun by an older version",
             field=job.id,
-            hint="Run the same import again; it goes on by itself. Or: satchel jobs cancel.",
+            hint="Run the same import again; it goes on by itself. Or: satchel job cancel.",
         )
     said = job.options
     options = ImportOptions(
@@ -144,7 +144,7 @@ def _chosen(found: list[Job], wanted: str) -> Job:
         )
     ]
     if len(there) != 1:
-        raise UnknownJobError(f"there is not one job {wanted!r}", hint="See: satchel jobs.")
+        raise UnknownJobError(f"there is not one job {wanted!r}", hint="See: satchel job.")
     return there[0]
 
 

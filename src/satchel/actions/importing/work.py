@@ -58,7 +58,7 @@ _AGAIN = ((UnfinishedError, NotAtOnceError), UnfinishedError)
 """After which everything is read again: a process that was killed costs time, and nothing else."""
 
 _GO_ON = (
-    "Nothing of it is visible. Run the same import again to go on, or: satchel jobs cancel, which"
+    "Nothing of it is visible. Run the same import again to go on, or: satchel job cancel, which"
     " takes it back."
 )
 
@@ -144,7 +144,7 @@ class Work:
             raise UsageError(
                 "the file is another one now than the one that was begun with",
                 file=self.arriving.name,
-                hint="Import it anew, and take the old one back: satchel jobs cancel.",
+                hint="Import it anew, and take the old one back: satchel job cancel.",
             )
         self._read()
         if not self.asked.dry_run and not self._goes_on():
@@ -237,7 +237,9 @@ class Work:
             with ledger.transaction() as log:
                 yield ledger, log
             return
-        with bank_in_making(self._settings, self._store, name, self._owner()) as made:
+        with bank_in_making(
+            self._settings, self._store, name, self._owner(), joins=self._is_first
+        ) as made:
             yield made
 
     def _tell_read(self, read: int) -> None:
@@ -515,9 +517,16 @@ class Work:
             )
         return ids[0] if ids else None
 
+    @property
+    def _is_first(self) -> bool:
+        """Whether no bank was created by this import so far."""
+        return not any(part.made for part in self.banks.values())
+
     def _for_writing(self, name: str) -> OpenBank:
         if name not in self._open and self._store is not None and self._owner is not None:
-            made = made_bank(self._settings, self._store, name, self._owner()).bank
+            made = made_bank(
+                self._settings, self._store, name, self._owner(), joins=self._is_first
+            ).bank
             self.banks[name].bank, self.banks[name].made = made, True
             self._open_again(name, made)
         return self._open[name]

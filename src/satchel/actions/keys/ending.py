@@ -120,7 +120,7 @@ class _Ending:
                 "another owner of the bank has to say so",
                 field="key",
                 hint="With another owner's key: --owner NAME. Where there is none, first put a new"
-                " one in the place of this: satchel keys rotate.",
+                " one in the place of this: satchel key rotate.",
             )
         writer = writer_key(self.settings)
         is_usable = writer.did != self.key and authority.admits(writer.did)

@@ -197,6 +197,21 @@ def _forwards(
     return found
 
 
+def _newest(
+    view: View, chosen: Filter, choice: _Choice, limit: int, progress: Progress | None
+) -> list[Logged]:
+    """Read from the end on: what is older than the page is neither read nor verified."""
+    found, size = list[Logged](), view.head.size
+    for logged in view.newest(chosen, likely=choice.likely):
+        if progress is not None:
+            progress(size - logged.seq, size)
+        if choice.takes(logged):
+            found.append(logged)
+            if len(found) == limit:
+                break
+    return found
+
+
 def _backwards(
     view: View,
     chosen: Filter,
@@ -206,6 +221,8 @@ def _backwards(
     progress: Progress | None,
 ) -> list[Logged]:
     """Look at stretches from the end on, each longer than the last, until there are enough."""
+    if choice.after is None and chosen.as_of is None:
+        return _newest(view, chosen, choice, limit, progress)
     end = size if choice.after is None else max(0, min(choice.after, size))
     found, stretch, before = list[Logged](), max(_FIRST_STRETCH, 2 * limit), end
     while before > 0 and len(found) < limit:

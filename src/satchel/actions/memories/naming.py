@@ -73,7 +73,7 @@ def find_memory(view: View, wanted: str, field: str = "id") -> Logged:
     return found
 
 
-_OTHERWISE = {"bank": "See: satchel banks list."}
+_OTHERWISE = {"bank": "See: satchel bank list."}
 
 
 def current_memory(view: View, wanted: str) -> Logged:

@@ -87,7 +87,7 @@ def _opened(settings: Settings, text: str) -> Iterator[_Side]:
             yield _of_file(settings, file)
     else:
         raise UnknownBankError(
-            f"there is no bank and no file {text!r}", hint="See: satchel banks list."
+            f"there is no bank and no file {text!r}", hint="See: satchel bank list."
         )
 
 

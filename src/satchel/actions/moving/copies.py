@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
+from satchel.actions.banks import note_default_bank
 from satchel.actions.config import Settings
 from satchel.actions.opened import chosen_bank, find_bank, name_of
 from satchel.actions.permitted.owning import require_owner
@@ -129,6 +130,8 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
                 return msgspec.structs.replace(found, dry_run=True)
         with opened_store(settings, read_only=asked.dry_run) as here:
             _require_same_bank(here, there, bank, asked.bank)
+            if not asked.dry_run:
+                note_default_bank(settings, here)
             return _Pull(settings, there, here, bank, asked).run()
 
 

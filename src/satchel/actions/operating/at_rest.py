@@ -69,7 +69,7 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
         raise UsageError(
             "for whom is the store to be encrypted?",
             field="to",
-            hint="Make an identity, and name it: satchel keys identity mine; satchel store encrypt"
+            hint="Make an identity, and name it: satchel key identity mine; satchel store encrypt"
             " --to mine. Or under a passphrase: --passphrase.",
         )
     new = new_store_key(lock)

@@ -142,7 +142,7 @@ def holder_key(
     raise SigningKeyError(
         "the token is for a key that is not here",
         field="audience",
-        hint="Only its holder can present it. See the keys here: satchel keys list.",
+        hint="Only its holder can present it. See the keys here: satchel key list.",
     )
 
 

@@ -136,7 +136,7 @@ def find_receipt(settings: Settings, wanted: str) -> Receipt:
             f"there is no file and no receipt {wanted!r}"
             if not found
             else f"{len(found)} receipts begin with {wanted!r}",
-            hint="See: satchel receipts.",
+            hint="See: satchel receipt list.",
         )
     return _judged(settings, *next(iter(found.values())))
 

@@ -133,7 +133,7 @@ class _Distillation:
                 raise EmptyInputError(
                     "all messages of the session were distilled before",
                     field="session",
-                    hint="See: satchel checkpoint list SESSION.",
+                    hint="See: satchel session checkpoint list SESSION.",
                 )
             before = state(view, point.element).thread_summary
             distillate = _judged(self._distiller.distill(turns, before), turns)

@@ -87,7 +87,7 @@ def _found(view: View, name: str) -> Logged:
         raise UnknownMemoryError(
             f"this is the id of a {found.record.type} record",
             field="id",
-            hint="Memories are promoted, and imports by their source record: satchel receipts.",
+            hint="Memories are promoted, and imports by their source record: satchel receipt list.",
         )
     return found
 

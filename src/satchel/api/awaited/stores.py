@@ -193,14 +193,15 @@ class Satchel:
             )
         )
 
-    async def bank(self, name: str | None = None) -> Bank:
+    async def bank(self, name: str | None = None, *, create: bool = False) -> Bank:
         """Open a bank; see ``satchel.Satchel.bank``."""
-        return Bank(await away(partial(self._plain.bank, name)))
+        return Bank(await away(partial(self._plain.bank, name, create=create)))
 
     async def create_bank(self, name: str) -> Bank:
         """Start a bank; see ``satchel.Satchel.create_bank``."""
         return Bank(await away(partial(self._plain.create_bank, name)))
 
+    use_bank = awaited(plain_satchel.Satchel.use_bank)
     banks = awaited(plain_satchel.Satchel.banks)
     list_banks = awaited(plain_satchel.Satchel.list_banks)
     export_bank = awaited(plain_satchel.Satchel.export_bank)

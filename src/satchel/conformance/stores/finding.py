@@ -25,7 +25,7 @@ from satchel.memory.parts import Scope
 from satchel.memory.records import Edge, Model, SessionEvent
 from satchel.ports.rows import Filter, Row, slot_of
 from satchel.ports.store import Change, Reader
-from satchel.stores._driving import LEAST_FEW
+from satchel.stores._driving import FEW
 
 
 def _scan(reader: Reader, wanted: Filter, after: int) -> Iterator[Row]:
@@ -259,7 +259,7 @@ _FIFTY = [
     for number in range(50)
 ]
 _HARBOUR = Semantic(text="the report names the harbour, to be read", scope=Scope(user="a"))
-_COMMON = LEAST_FEW + 2
+_COMMON = FEW + 2
 
 
 def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubject) -> None:

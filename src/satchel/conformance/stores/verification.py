@@ -20,7 +20,9 @@ _OWNERS = st.lists(_OWNER, min_size=3, max_size=3)
 _PLAIN = ("type", "kind", "agent", "run", "app", "session", "moment", "slot", "expires_at")
 
 
-def _blocks(reader: Reader, first: int = 0, names: tuple[str, ...] = ("user",)) -> list[Any]:
+def _blocks(
+    reader: Reader, first: int = 0, end: int | None = None, names: tuple[str, ...] = ("user",)
+) -> list[Any]:
     """Return what two stores say alike of blocks: all but the form of values."""
     return [
         (
@@ -31,12 +33,12 @@ def _blocks(reader: Reader, first: int = 0, names: tuple[str, ...] = ("user",)) 
             len(block.values),
             _by_seq(block.marked),
         )
-        for block in reader.column_blocks(BANK, names, first=first)
+        for block in reader.column_blocks(BANK, names, first=first, end=end)
     ]
 
 
-def _marked(reader: Reader, first: int = 0) -> list[Any]:
-    blocks = reader.column_blocks(BANK, (), first=first)
+def _marked(reader: Reader, first: int = 0, end: int | None = None) -> list[Any]:
+    blocks = reader.column_blocks(BANK, (), first=first, end=end)
     return _by_seq([row for block in blocks for row in block.marked])
 
 
@@ -47,7 +49,7 @@ def _by_seq(marked: list[Marked]) -> list[Marked]:
 def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
     store: StoreSubject,
 ) -> None:
-    """From any block on; retired, pending and held rows with the columns of their leaves."""
+    """Between any two blocks; retired, pending and held rows with the columns of their leaves."""
     with bench(store) as both:
         both.append(*map(memory, range(_BLOCK + 4)))
         both.append(*map(memory, range(3)), bank=OTHER)
@@ -64,6 +66,9 @@ def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
         assert [row for block in found for row in block[5]] == marked
         assert both.same(partial(_blocks, first=1, names=("user", "type"))) == found[1:]
         assert both.same(partial(_marked, first=1)) == marked[2:]
+        assert both.same(partial(_blocks, end=1, names=("user", "type"))) == found[:1]
+        assert both.same(partial(_marked, end=1)) == marked[:2]
+        assert both.same(partial(_marked, first=1, end=1)) == []
 
 
 @given(_OWNERS, _OWNERS)

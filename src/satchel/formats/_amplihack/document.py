@@ -118,7 +118,7 @@ class Document:
             f"version {str(value)[:40]!r} is not known; known are {' and '.join(VERSIONS)}",
             line=line,
             field="format_version",
-            hint="satchel memory import --unknown-version reads it as version 1.1.",
+            hint="satchel amplihack import --unknown-version reads it as version 1.1.",
         )
 
     def _array(self, document: ForeignReader, key: str, gathering: Gathering) -> Iterator[Model]:
@@ -164,7 +164,7 @@ class Document:
                 file=self._place.name,
                 line=1,
                 field="format_version",
-                hint="satchel memory import --unknown-version reads it as version 1.1.",
+                hint="satchel amplihack import --unknown-version reads it as version 1.1.",
             )
         self._compare_statistics(gathering)
         container, around = self._reading.container, self._around

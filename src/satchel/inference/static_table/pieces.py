@@ -9,7 +9,7 @@ the tokenizer that the table's authors ship: tests/inference/test_pieces.py.
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 _FILE = Path(__file__).parent / "data" / "pieces.txt"
@@ -34,11 +34,9 @@ class Pieces:
     """
 
     def __init__(self, file: Path = _FILE) -> None:
-        pieces = file.read_text("utf-8").split("\n")
-        self._numbers = {
-            piece: number for number, piece in enumerate(pieces) if number >= _FIRST_JOINED
-        }
-        letters = (piece for piece in pieces[_FIRST_JOINED:] if len(piece) <= len("_a"))
+        pieces = file.read_text("utf-8").split("\n")[_FIRST_JOINED:]
+        self._numbers = dict(zip(pieces, count(_FIRST_JOINED), strict=False))
+        letters = [piece for piece in pieces if len(piece) <= len("_a")]
         self._mute = {self._numbers[piece] for piece in letters if _is_mute(piece)}
         self._known = lru_cache(_REMEMBERED)(self._cut)
         self._told = lru_cache(_REMEMBERED)(self._telling)

@@ -46,6 +46,9 @@ _MOST = 1 << 13
 _LEAST_WEIGHT = 0.05
 _COUNT = "I"
 
+_FEW = 256
+"""Pieces that are weighed one by one: a question has few, and all take longer than it does."""
+
 _BY_HAND = 32
 """Texts that are added up without numpy where it is not loaded: that takes longer than they do."""
 
@@ -95,7 +98,7 @@ class StaticTable:
         flat = np.array([piece for pieces in cut for piece in pieces], dtype=np.intp)
         table = np.frombuffer(self._kept.whole, np.int8, offset=_SCALE_BYTES * PIECES)
         rows = table.reshape(PIECES, DIMENSIONS)[flat].astype(np.float32)
-        rows *= self._factors[flat][:, None]
+        rows *= self._factors_of(flat)[:, None]
         found, start = np.zeros((len(cut), DIMENSIONS)), 0
         for mean, pieces in zip(found, cut, strict=True):
             # In 64 bits, piece after piece: what is beside a text makes no difference to it.
@@ -115,6 +118,20 @@ class StaticTable:
             total = list(map(add, total, row))
         length = hypot(*total)
         return _little(array("f", [number / length for number in total] if length else total))
+
+    def _factors_of(self, flat: Any) -> Any:
+        """Return what the rows of pieces are multiplied by; of few, the others are not made."""
+        import numpy as np
+
+        if len(flat) > _FEW or "_factors" in self.__dict__:
+            return self._factors[flat]
+        known = self._factors_of_few
+        known.update((piece, self._factor(piece)) for piece in {*flat.tolist()} - known.keys())
+        return np.array([known[piece] for piece in flat.tolist()], dtype=np.float32)
+
+    @cached_property
+    def _factors_of_few(self) -> dict[int, float]:
+        return {}
 
     @cached_property
     def _factors(self) -> Any:

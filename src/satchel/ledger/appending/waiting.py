@@ -159,9 +159,9 @@ def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStor
         return ReadOnlyStoreError(
             f"this machine's key may not add to the bank: {writer.did},"
             f" {authority.why_not(writer.did)}",
-            hint="It does not come back. Give the machine another one: satchel keys rotate writer.",
+            hint="It does not come back. Give the machine another one: satchel key rotate writer.",
         )
     return ReadOnlyStoreError(
         "this machine's key may not add to the bank",
-        hint="An owner has to admit it: satchel banks admit.",
+        hint="An owner has to admit it: satchel bank admit.",
     )

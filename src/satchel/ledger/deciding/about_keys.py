@@ -79,14 +79,14 @@ class KeyDecider(Decider):
                     raise UsageError(
                         "the key would have to say so of itself, and nobody would own the bank",
                         field="key",
-                        hint="Put another in its place first: satchel keys rotate.",
+                        hint="Put another in its place first: satchel key rotate.",
                     )
                 if key in keys.owners and len(keys.owners) <= keys.threshold:
                     raise UsageError(
                         f"{len(keys.owners) - 1} owners would be left, and {keys.threshold} have"
                         " to sign what is decided",
                         field="key",
-                        hint="Take in another first, or ask for fewer signatures: satchel banks"
+                        hint="Take in another first, or ask for fewer signatures: satchel bank"
                         " owners.",
                     )
                 if action == REVOKED or key in keys.owners | keys.writers:
@@ -144,7 +144,7 @@ class KeyDecider(Decider):
                 raise UsageError(
                     f"the bank has {len(keys.owners)} owners, so from 1 to that many can sign",
                     field="threshold",
-                    hint="Take in another first: satchel banks owners add.",
+                    hint="Take in another first: satchel bank owner add.",
                 )
             if threshold != keys.threshold:
                 by = (self.owner, *self.also)

@@ -56,5 +56,5 @@ class Erased:
             raise VerificationError(
                 f"record {row.seq} was erased on this machine, or redacted, and the store that was"
                 " put back has it again",
-                hint="An owner erases it once more: satchel banks accept-loss.",
+                hint="An owner erases it once more: satchel bank accept-loss.",
             )

@@ -81,7 +81,7 @@ class ScopedLedger(Ledger):
         self._needed = needed
 
     @contextmanager
-    def reading(self) -> Iterator[View]:
+    def reading(self, *, fresh: bool = False) -> Iterator[View]:
         """Give one consistent, verified view of what the token covers.
 
         Raises:
@@ -90,7 +90,7 @@ class ScopedLedger(Ledger):
         """
         if self._needed is None:
             raise PermissionRefusedError("this asks for no permission, so a token does not open it")
-        with self.inner.reading() as view:
+        with self.inner.reading(fresh=fresh) as view:
             self._held.require(self._needed, view)
             yield view if self._held.chain.is_wildcard else self._part(view)
 

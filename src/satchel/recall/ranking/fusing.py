@@ -152,22 +152,23 @@ class Nominees:
         self.has = list[Mapping[int, int]]()
         """How often each has each term of the question, by the term's number and in that order."""
 
-        self.masks = list[int]()
-        """Which terms each has, as bits."""
-
         self.speaker = list[float]()
         self.dated = list[float]()
         self.time = list[float]()
 
-    def rarities(self, lengths: float) -> list[float]:
-        """Return what each term counts, by how many of the memories have it.
+    def rarities(self, having: Iterable[int], lengths: float) -> list[float]:
+        """Return what each term counts.
 
         Args:
-            lengths: Of all of them together.
+            having: How many of the memories have each.
+            lengths: Of all of the memories together.
         """
         totals = Totals(len(self.places), lengths)
-        found = (rarity(having, totals) for having in _having(self.terms, self.masks))
-        return [max(each, LEAST_RARITY) for each in found]
+        return [max(rarity(each, totals), LEAST_RARITY) for each in having]
+
+    def masks(self) -> list[int]:
+        """Return which terms each has, as bits."""
+        return [sum([1 << at for at in each]) if each else 0 for each in self.has]
 
     def covered(self) -> dict[str, float]:
         """Return how much of the question each conversation covers.
@@ -175,7 +176,7 @@ class Nominees:
         A term counts by how few of the conversations have it. Nothing where none covers anything.
         """
         masks = dict[str, int]()
-        for run, mask in zip(self.runs, self.masks, strict=True):
+        for run, mask in zip(self.runs, self.masks(), strict=True):
             if run is not None:
                 masks[run] = masks.get(run, 0) | mask
         size, having = len(masks), _having(self.terms, masks.values())
@@ -276,7 +277,8 @@ def _by_words(one: Nominees, near: Iterable[tuple[int, int, int]]) -> list[float
                     together[term] = together.get(term, 0) + share * number
                 times[at] = together
     total = sum(lengths)
-    rarities, totals = one.rarities(total), Totals(len(lengths), total)
+    rarities = one.rarities(_having(one.terms, one.masks()), total)
+    totals = Totals(len(lengths), total)
     return [
         rounded(bm25(each, rarities, length, totals))
         for each, length in zip(times, lengths, strict=True)

@@ -22,7 +22,7 @@ from satchel.recall.ranking.fusing import (
     fused_plain,
     ordered,
 )
-from satchel.recall.ranking.matrix import fused_matrix
+from satchel.recall.ranking.matrix import Matrix
 from satchel.recall.ranking.phrases import FIRST, LEAST_WEIGHT, phrases
 from satchel.recall.ranking.texts import Sought, Text, known
 from satchel.recall.when import Told, asks_when
@@ -66,6 +66,7 @@ class Ranking:
         self._has_turns = False
         self._nominees = Nominees(len(question.terms))
         self._numbers = dict[int, int]()
+        self._matrix: Matrix | None = None
         self._fused = Fused((), (), (), (), ())
         self._phrases = dict[int, float]()
 
@@ -84,8 +85,8 @@ class Ranking:
         if not self._has_turns and any(row.run is not None for row in rows.values()):
             # What memories say is compared from now on: all of them.
             self._has_turns, self._numbers = True, {}
-            self._nominees = Nominees(self._nominees.terms)
-        self._take({at: row for at, row in self._rows.items() if at not in self._numbers})
+            self._nominees, rows = Nominees(self._nominees.terms), self._rows
+        self._take({at: row for at, row in rows.items() if at not in self._numbers})
         longer = self._usual.meaning * (1 + self._usual.long * self._nominees.length())
         phrase = rounded(self._usual.phrase * self._nominees.length())
         self._weights = structs.replace(self._usual, meaning=rounded(longer), phrase=phrase)
@@ -97,7 +98,7 @@ class Ranking:
         """Return scores best first, those of the best with what their phrases count."""
         if self._weights.phrase < LEAST_WEIGHT:
             return scores
-        texts = {place: known(self._rows[place]).tokens for place in islice(scores, FIRST)}
+        texts = {place: known(self._rows[place]) for place in islice(scores, FIRST)}
         self._phrases = phrases(self._question.terms, texts)
         found = scores | {place: self.signals(place).score for place in self._phrases}
         return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -125,40 +126,47 @@ class Ranking:
     def _take(self, rows: Mapping[int, Row]) -> None:
         """Put memories to the columns."""
         one, given, told = self._nominees, list(rows.values()), self._question.told
-        self._numbers |= zip(rows, range(len(one.places), len(one.places) + len(rows)), strict=True)
-        runs = [row.run for row in given]
-        sizes = [SHORT_BYTES / max(len(row.body or b""), 1) for row in given]
-        lengths, named = [0] * len(rows), [False] * len(rows)
+        start, none = len(one.places), [0.0] * len(rows)
+        self._numbers |= zip(rows, range(start, start + len(rows)), strict=True)
+        runs, named, dated = [row.run for row in given], [False] * len(rows), none
         if self._has_turns:
-            texts = list(map(known, given))
+            sought, texts = self._sought, list(map(known, given))
             lengths = [text.length for text in texts]
-            asking = [text.asks and run is not None for text, run in zip(texts, runs, strict=True)]
-            one.asking += [at for at, asks in enumerate(asking, len(one.places)) if asks]
-            one.has += (has := [text.times(self._sought) for text in texts])
-            one.masks += [sum([1 << at for at in each]) if each else 0 for each in has]
-            one.speaker += [self._speaks(text) for text in texts]
+            one.asking += [
+                at
+                for at, (text, run) in enumerate(zip(texts, runs, strict=True), start)
+                if text.asks and run is not None
+            ]
+            one.has += [text.times(sought) for text in texts]
+            one.speaker += [self._speaks(text) if text.who else 0.0 for text in texts]
             if told is not None:
                 named = [text.names(row, told) for text, row in zip(texts, given, strict=True)]
-            pairs = zip(texts, named, strict=True)
-            one.dated += [float(names or (self._asks_when and text.dated)) for text, names in pairs]
+                dated = [*map(float, named)]
+            if self._asks_when:
+                dated = [text.dated or other for text, other in zip(texts, dated, strict=True)]
         else:
-            others = (b'"actor"' in (row.body or b"") for row in given)
-            acting = zip(others, given, strict=True)
+            lengths = [0] * len(rows)
             one.has += [{}] * len(rows)
-            one.masks += lengths
-            one.speaker += [self._speaks(known(row)) if acts else 0.0 for acts, row in acting]
-            one.dated += [0.0] * len(rows)
+            one.speaker += [
+                self._speaks(known(row)) if b'"actor"' in (row.body or b"") else 0.0
+                for row in given
+            ]
+        one.dated += map(float, dated)
         one.places += rows
         one.runs += runs
         one.lengths += lengths
         one.shares += [
-            min(1.0, long if run is None else SHORT / max(length, 1))
-            for long, run, length in zip(sizes, runs, lengths, strict=True)
+            _share(len(row.body or b""), SHORT_BYTES) if run is None else _share(length, SHORT)
+            for row, run, length in zip(given, runs, lengths, strict=True)
         ]
-        one.time += [
-            float(names or (told is not None and told.includes(row.moment)))
-            for row, names in zip(given, named, strict=True)
-        ]
+        one.time += (
+            none
+            if told is None
+            else [
+                float(names or told.includes(row.moment))
+                for row, names in zip(given, named, strict=True)
+            ]
+        )
 
     def _speaks(self, text: Text) -> float:
         """Tell whether the question names who says it, by the first word of the name at least."""
@@ -171,6 +179,12 @@ class Ranking:
             words = even([self._words.get(place, 0.0) for place in one.places])
             return ordered(one, self._weights, words, even(meant), [0.0] * len(words))
         np = sys.modules.get("numpy")
-        if np is not None:
-            return fused_matrix(np, one, self._weights, meant)
-        return fused_plain(one, self._weights, meant)
+        if np is None:
+            return fused_plain(one, self._weights, meant)
+        self._matrix = self._matrix or Matrix(np, one)
+        return self._matrix.fused(self._weights, meant)
+
+
+def _share(size: int, short: int) -> float:
+    """Return what counts of something beside others: 1, or less the longer it is."""
+    return 1.0 if size <= short else short / size

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from satchel.recall.digits import told as rounded
 from satchel.recall.ranking.fusing import LEAST_RARITY
+from satchel.recall.ranking.texts import Text
 from satchel.stores.matching import Term, Totals, rarity
 
 FIRST = 30
@@ -20,20 +21,20 @@ _NEAR = 2
 """Words from one to the other, at most: one may stand between them."""
 
 
-def phrases(terms: Sequence[Term], texts: Mapping[int, Sequence[str]]) -> dict[int, float]:
+def phrases(terms: Sequence[Term], texts: Mapping[int, Text]) -> dict[int, float]:
     """Return how much of a question's phrases each text has; the one with most has 1.
 
     Those that have nothing of them are left out. A pair of words weighs by how rare they are.
 
     Args:
         terms: Of the question, in its order.
-        texts: The words of the best memories, by position.
+        texts: The best memories, by position.
     """
     words = [term.tokens[0] for term in terms if len(term.tokens) == 1 and not term.prefix]
     pairs = [pair for pair in pairwise(words) if len(set(pair)) > 1]
     if not pairs:
         return {}
-    where = {place: _places(text, frozenset(words)) for place, text in texts.items()}
+    where = {place: text.positions(set(words)) for place, text in texts.items()}
     totals = Totals(len(where), 1)
     rarities = {
         word: max(rarity(sum(word in each for each in where.values()), totals), LEAST_RARITY)
@@ -49,14 +50,6 @@ def phrases(terms: Sequence[Term], texts: Mapping[int, Sequence[str]]) -> dict[i
     }
     most = max(scores.values(), default=0.0)
     return {place: rounded(score / most) for place, score in scores.items() if score}
-
-
-def _places(tokens: Sequence[str], words: frozenset[str]) -> dict[str, list[int]]:
-    found = dict[str, list[int]]()
-    for at, token in enumerate(tokens):
-        if token in words:
-            found.setdefault(token, []).append(at)
-    return found
 
 
 def _is_near(some: Sequence[int], others: Sequence[int]) -> bool:

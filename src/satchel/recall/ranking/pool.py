@@ -1,6 +1,6 @@
 """What is put in order for a question: nominated by words, by meaning, and along edges."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from msgspec import structs
@@ -75,7 +75,7 @@ class Pool:
         # What the words nominate and the columns rule out has to be ruled out by its bytes too.
         self._view.verified_columns(sorted(words.keys() - rows.keys()))
         self.by_words = len(rows)
-        near = self._near()
+        near = self._near(rows)
         self.by_meaning = len(near.keys() - rows.keys())
         rows |= near
         self.scores = self._ranking.add(rows, words, self._meaning.cosines(list(rows.values())))
@@ -106,13 +106,18 @@ class Pool:
         rows = self._view.nominal(places)
         return {place: row for place, row in rows.items() if self._wanted.matches(row)}
 
-    def _near(self) -> dict[int, Row]:
-        """Return what means nearly the same; filters may leave little of the first."""
+    def _near(self, known: Mapping[int, Row]) -> dict[int, Row]:
+        """Return what means nearly the same; filters may leave little of the first.
+
+        Args:
+            known: Rows that need not be read again.
+        """
         if not self._meaning:
             return {}
         nearest = max(NEAREST, self._most)
         places = self._meaning.nearest(nearest)
-        rows = self._rows(places)
+        rows = {place: known[place] for place in places if place in known}
+        rows |= self._rows([place for place in places if place not in known])
         if self._told is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
             return dict(islice(rows.items(), nearest))
         places = self._meaning.nearest(_NEXT_NEAREST)
@@ -160,6 +165,8 @@ class Pool:
             found = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
         except StoreError:
             return []  # a store that cannot be walked
+        if not found:
+            return []
         made = {one.seq: one.model for one in self._view.at([each.place for each in found])}
         return [each for each in found if self._is_valid(made.get(each.place))]
 

@@ -7,7 +7,7 @@ process that goes on must not know what its bank does not.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -100,6 +100,24 @@ class Text:
             said = words_in(model)[:LONGEST] if isinstance(model, Entry) else ""
             self._times = () if at is None else times_named(said, at)
         return any(map(told.includes, self._times))
+
+    def positions(self, words: Iterable[str]) -> dict[str, list[int]]:
+        """Return where it has words, in order, by word; words that it does not have are left out.
+
+        Args:
+            words: As an index has them.
+        """
+        found, text, counts = dict[str, list[int]](), self._words, self._counts
+        for word in words:
+            if counts and word not in counts:
+                continue
+            sought, spaces, start = f" {word} ", 0, 0
+            at = text.find(sought)
+            while at >= 0:
+                spaces += text.count(" ", start, at)  # two for each word before
+                found.setdefault(word, []).append(spaces // 2)
+                start, at = at, text.find(sought, at + 1)
+        return found
 
     @property
     def size(self) -> int:

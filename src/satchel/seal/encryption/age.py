@@ -287,7 +287,7 @@ def _is_front(head: bytes) -> bool:
 def _nothing_opens() -> EncryptionError:
     return EncryptionError(
         "nothing here opens the encrypted file",
-        hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel keys"
+        hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel key"
         " identity.",
     )
 

@@ -30,8 +30,8 @@ _MEMBERS = {
 
 
 _ELSEWHERE = (
-    "Where the key is elsewhere: --propose FILE, which is signed there with: satchel banks owners"
-    " sign FILE; and then: satchel banks owners enact FILE."
+    "Where the key is elsewhere: --propose FILE, which is signed there with: satchel bank owner"
+    " sign FILE; and then: satchel bank owner enact FILE."
 )
 
 

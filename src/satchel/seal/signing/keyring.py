@@ -118,7 +118,7 @@ class KeyRing:
             raise TargetExistsError(
                 f"there is a key named {name!r} already",
                 file=str(path),
-                hint="Choose another name, or rotate this one: satchel keys rotate.",
+                hint="Choose another name, or rotate this one: satchel key rotate.",
             ) from None
         return made
 
@@ -140,7 +140,7 @@ class KeyRing:
             raise SigningKeyError(
                 f"there is no key named {name!r}",
                 file=str(path),
-                hint=f"Make one: satchel keys create {name}",
+                hint=f"Make one: satchel key create {name}",
             ) from error
 
     def load(self, name: str = DEFAULT_NAME, *, passphrase: str | None = None) -> SigningKey:

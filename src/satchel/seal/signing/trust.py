@@ -104,7 +104,7 @@ class TrustRegistry:
         """
         known = self.find(key)
         if known is None:
-            raise UsageError(f"no such key in the registry: {key}", hint="See: satchel keys list")
+            raise UsageError(f"no such key in the registry: {key}", hint="See: satchel key list")
         if known.state == "revoked":
             raise UsageError("this key was revoked", field=key)
         retired = msgspec.structs.replace(
@@ -122,7 +122,7 @@ class TrustRegistry:
         """
         known = self.find(key)
         if known is None:
-            raise UsageError(f"no such key in the registry: {key}", hint="See: satchel keys list")
+            raise UsageError(f"no such key in the registry: {key}", hint="See: satchel key list")
         revoked = msgspec.structs.replace(
             known, state="revoked", changed_at=now(), reason=reason or known.reason
         )

@@ -27,5 +27,5 @@ def notes_of_heirs(
         if policy.standing(old, bank) in ("trusted", "retired"):
             yield (
                 f"{signer.key} took the place of {old}, which is believed here. If you know of it:"
-                f" satchel keys trust {signer.key} --replaces {old}"
+                f" satchel key trust {signer.key} --replaces {old}"
             )

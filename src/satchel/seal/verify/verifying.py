@@ -404,7 +404,7 @@ class _Run:
                 f"{keys.adopter} took over the bank, and is not trusted for this very bank",
             )
             self.notes.append(
-                f"If that is right: satchel keys trust {keys.adopter} --bank {signed.bank}"
+                f"If that is right: satchel key trust {keys.adopter} --bank {signed.bank}"
             )
             return False
         if self.policy.standing(signed.key, signed.bank) == "revoked" and not self._seen_before():

@@ -135,9 +135,11 @@ class View(Statements):
             values["last" if newest_first else "first"] = last + (-1 if newest_first else 1)
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterable[ColumnBlock]:
         number, asked = self._number(bank), self._bounds(bank)
+        if end is not None:
+            asked["last"] = asked["first"] + (end << BLOCK_BITS) - 1
         asked["first"] += first << BLOCK_BITS
         found = self._all(_MARKED, **asked, bank=number)
         if any(row[1] != number for row in found):
@@ -225,7 +227,8 @@ class View(Statements):
         first = number << SEQ_BITS
         asked = {"first": first + rows[0].seq, "last": first + rows[-1].seq}
         cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, r.bank, r.size, r.words, r.terms"
-        there = {place & SEQ_MASK: rest for place, *rest in self._each(cypher, **asked)}
+        found = self._each(cypher, **asked)
+        there: dict[int, list[Any]] = {place & SEQ_MASK: rest for place, *rest in found}
         slots = {row.slot: first + row.seq for row in rows if row.slot and row.retired is None}
         wrong = {
             place & SEQ_MASK
@@ -238,11 +241,11 @@ class View(Statements):
         }
         for row in rows:
             words = self.indexed_words(number, row, before) if row.text or row.body else None
-            of, size, found, terms = there.get(row.seq, (None, None, None, None))
+            stored_bank, size, indexed, terms = there.get(row.seq, (None, None, None, None))
             expected = words if row.text else None
             count = expected.count(" ") - 1 if expected else 0
-            is_right = not is_searched(row) or (found, terms) == (expected, count)
-            if of != number or size != len(row.body or b"") or not is_right:
+            is_right = not is_searched(row) or (indexed, terms) == (expected, count)
+            if stored_bank != number or size != len(row.body or b"") or not is_right:
                 wrong.add(row.seq)
         return sorted(wrong)
 

@@ -59,7 +59,7 @@ class _Looking:
 
     def found(self, limit: int, shown: tuple[str, Values]) -> list[tuple[int, float]]:
         """Return places with scores, best first."""
-        few = _driving.few_of(self._size())
+        few = _driving.FEW
         totals, having = self._counted()
         spreads = [self._spread(name, rows, few + 1) for name, rows in having.items()]
         found: dict[int, float] = {}
@@ -72,11 +72,6 @@ class _Looking:
             if len(found) >= limit:
                 break
         return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
-
-    def _size(self) -> int:
-        cypher = "MATCH (r:Record) WHERE r.place >= $first AND r.place <= $last RETURN max(r.place)"
-        ((last,),) = self._ask(cypher, first=self._first, last=self._first + SEQ_MASK)
-        return 0 if last is None else int(last) - self._first + 1
 
     def _counted(self) -> tuple[matching.Totals, dict[str, int]]:
         """Return how much is searched, and in how many rows each term is."""

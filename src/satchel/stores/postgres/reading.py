@@ -22,6 +22,7 @@ from satchel.stores.postgres.statements import (
     raw_text,
     same,
 )
+from satchel.stores.postgres.transactions import OwnTransactions
 from satchel.stores.postgres.vectors import Vectors
 from satchel.stores.postgres.words import Words
 
@@ -46,10 +47,10 @@ _ONE_BY_ONE = _NAMED.format(
 )
 _MARKED = """
 SELECT seq, id, type, at, retired, hold FROM record
-WHERE bank = %s AND seq >= %s AND (retired IS NOT NULL OR hold)"""
+WHERE bank = %s AND seq BETWEEN %s AND %s AND (retired IS NOT NULL OR hold)"""
 _BLOCKS = f"""
 SELECT seq >> {BLOCK_BITS}, count(*), min(seq), max(seq), {{columns}} FROM record
-WHERE bank = %s AND seq >= %s GROUP BY 1 ORDER BY 1"""  # noqa: S608 - our own names
+WHERE bank = %s AND seq BETWEEN %s AND %s GROUP BY 1 ORDER BY 1"""  # noqa: S608 - our own names
 _TOGETHER = "convert_to(array_agg(\"{}\" ORDER BY seq)::text, 'UTF8')"
 _INDEXED_RIGHT = """
 SELECT word.seq FROM word JOIN unnest(
@@ -57,21 +58,17 @@ SELECT word.seq FROM word JOIN unnest(
 ) AS own (seq, size, huge, terms, lexemes) ON own.seq = word.seq
 WHERE word.bank = %s AND (word.size, word.huge, word.terms) = (own.size, own.huge, own.terms)
 AND word.lexemes = own.lexemes::tsvector"""
-_STAMP = """
-SELECT count(*), coalesce(max(changed), 0), coalesce(sum(changed), 0)::text FROM bank
-WHERE changed_by <> %s"""
 
 
 class View(Words):
     """One consistent view, on a connection inside a transaction."""
 
-    def __init__(self, session: Session, own: int) -> None:
+    def __init__(self, session: Session, own: OwnTransactions) -> None:
         super().__init__(session)
         self._own = own
 
     def stamp(self) -> int:
-        # Each change of a bank has a number of its own, larger than all before it.
-        return hash(tuple(map(int, self._all(_STAMP, self._own)[0])))
+        return self._own.stamp(self._all("SELECT pg_current_snapshot()::text")[0][0])
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         sql, values = "SELECT id FROM bank WHERE head <> ''", list[Any]()
@@ -144,19 +141,20 @@ class View(Words):
                 yield row
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterator[ColumnBlock]:
         number, start = self._number(bank), first << BLOCK_BITS
+        last = MOST_PLACE if end is None else (end << BLOCK_BITS) - 1
         marked = [
             Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
-            for seq, identity, tag, at, retired, hold in self._all(_MARKED, number, start)
+            for seq, identity, tag, at, retired, hold in self._all(_MARKED, number, start, last)
         ]
         by_block = {block.number: block for block in column_blocks((), marked)}
         if not names:
             yield from by_block.values()
             return
         sql = _BLOCKS.format(columns=", ".join(map(_TOGETHER.format, names)))
-        for block, count, low, high, *values in self._all(sql, number, start):
+        for block, count, low, high, *values in self._all(sql, number, start, last):
             there = by_block[block].marked if block in by_block else []
             yield ColumnBlock(block, count, low, high, tuple(values), there)
 

@@ -4,7 +4,6 @@ What was acknowledged is durable: every transaction has ``synchronous_commit`` o
 does not force its log to disk (``fsync = off``) is refused for writing.
 """
 
-import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from satchel.stores.postgres.migrations import STEPS, Step, prepare
 from satchel.stores.postgres.reading import View
 from satchel.stores.postgres.schema import TABLES, VERSION, extension_of, found_version
 from satchel.stores.postgres.statements import Session
+from satchel.stores.postgres.transactions import OwnTransactions
 from satchel.stores.postgres.writing import Transaction
 
 BUSY_MS = 30_000
@@ -41,7 +41,7 @@ _WRITE = """
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SELECT set_config('synchronous_commit', 'on', true)
 WHERE current_setting('synchronous_commit') = 'off';
-SELECT version, current_setting('fsync') FROM store"""
+SELECT version, current_setting('fsync'), pg_current_xact_id()::text FROM store"""
 _INVALID = """
 SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
 WHERE relnamespace = %s::regnamespace AND NOT (indisvalid AND indisready)"""
@@ -130,7 +130,7 @@ class PostgresStore:
         if getattr(self._local, "session", None) is not None:
             raise UsageError("this thread is within a block already", file=self.name)
         with self._block(_WRITE) as (session, found):
-            ((version, forced),) = found or [(None, None)]
+            ((version, forced, transaction),) = found or [(None, None, None)]
             if version != VERSION:
                 raise StoreVersionError(
                     "a newer program brought the store up to date",
@@ -143,6 +143,7 @@ class PostgresStore:
                     file=self.name,
                     hint="Set fsync = on in postgresql.conf.",
                 )
+            self._own.add(int(str(transaction)))
             yield Transaction(session, self._own)
             session.require()
             with translated(self.name):
@@ -205,8 +206,8 @@ class PostgresStore:
         self._connections.close()
 
     def _set_own(self) -> None:
-        """Take a number that tells this object's changes from those of others."""
-        self._own = secrets.randbits(62)
+        """Begin to note which changes are this object's; a child's parent goes on with its own."""
+        self._own = OwnTransactions()
         self._local = threading.local()
 
     def _prepare(self, steps: Mapping[int, Step], only: str | None) -> None:

@@ -72,7 +72,7 @@ class Words(Statements):
         terms = {term.expression: term for term in matching.terms_of(text)}
         last = self._all("SELECT max(seq) FROM record WHERE bank = %s", number)[0][0]
         size = 0 if last is None else last + 1
-        few = _driving.few_of(size)
+        few = _driving.FEW
         hidden = (
             " AND word.seq NOT BETWEEN %s AND %s" * len(without),
             sum(map(tuple, without), ()),

@@ -11,6 +11,7 @@ from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.reading import View
 from satchel.stores.postgres.rows import RECORD_TYPES, values_of, words_of
 from satchel.stores.postgres.statements import MOST_PLACE, Session, raw_text, same
+from satchel.stores.postgres.transactions import OwnTransactions
 from satchel.stores.postgres.vectors import VectorsWriting
 from satchel.stores.postgres.words import WORD_TYPES
 
@@ -46,7 +47,7 @@ _LINK_TYPES = ("bigint", "bigint", "bytea", "bytea", "bytea")
 class Transaction(View):
     """The right to write. A bank is locked when it is first asked about, until the block ends."""
 
-    def __init__(self, session: Session, own: int) -> None:
+    def __init__(self, session: Session, own: OwnTransactions) -> None:
         super().__init__(session, own)
         session.locked = self._locked
 
@@ -176,18 +177,18 @@ class Transaction(View):
         """Set a bank's head, and return its number."""
         number = self._known(bank)
         if number is not None:
-            self._all(_MOVED, *head, self._own, number)
+            self._all(_MOVED, *head, self._own.number, number)
             return number
         if bank not in self._session.awaited:  # removed within this block
             self._all(_NEW_BANK, bank)
-        number = int(self._all(_MADE, bank, *head, self._own)[0][0])
+        number = int(self._all(_MADE, bank, *head, self._own.number)[0][0])
         self._session.numbers[bank] = number
         return number
 
     def _touched(self, number: int) -> None:
-        """Have others see that a bank was changed in another way than by its head."""
+        """Have older programs see that a bank was changed in another way than by its head."""
         sql = "UPDATE bank SET changed = nextval('change'), changed_by = %s WHERE number = %s"
-        self._all(sql, self._own, number)
+        self._all(sql, self._own.number, number)
 
     # -- rows ------------------------------------------------------------------------------
 

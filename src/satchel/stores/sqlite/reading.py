@@ -10,9 +10,10 @@ import apsw
 from blake3 import blake3
 
 from satchel.errors import InputError
+from satchel.memory.parts import Component
 from satchel.ports.linking.traversal import Kinds as LinkKinds
 from satchel.ports.linking.traversal import Linked
-from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
+from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, RowsDigest
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms, matching
@@ -60,11 +61,10 @@ _NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
 _ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
 _RAW = frozenset({"id", "slot", "body"})
 _MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
-_LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _MOST_TERMS = 200
 _TOGETHER = 1024
 _MOST_MERGED = 16
-_CONFIGS = frozenset({CONFIG})
+_MEMORIES = frozenset(map(str, Component))
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _CURRENT = "record.retired IS NULL"
 
@@ -96,6 +96,15 @@ class View(Banks):
         super().__init__(connection, name)
         self._spreads = spreads
         self._serial = serial
+        self._numbers = dict[str, int]()
+
+    def _number(self, bank: str) -> int:
+        number = self._numbers.get(bank)
+        if number is None:
+            number = super()._number(bank)
+            if self._spreads is not None:  # a view that only reads: no bank can go
+                self._numbers[bank] = number
+        return number
 
     def stamp(self) -> int:
         return (self._serial << 32) + int(self._all("PRAGMA data_version")[0][0])
@@ -175,13 +184,13 @@ class View(Banks):
         """Yield what is selected from, and by which filter, together.
 
         Whoever wants the newest of some types stops soon. SQLite follows the index of each type
-        then, and merges; it would go through a whole bank for a type that few records have. The
-        configuration is such a type: a bank is known by its name before anything else is read.
+        then, and merges; it would go through a whole bank for a type that few records have. Those
+        that are no memories are such types: a bank is known by them before anything else is read.
         """
         of_one = (wanted.session, wanted.run, wanted.user, wanted.slot)  # which have indexes
         is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
         is_few = is_few and all(name is None for name in of_one)
-        if wanted.types is not None and (is_few or wanted.types == _CONFIGS):
+        if wanted.types and (is_few or wanted.types.isdisjoint(_MEMORIES)):
             typed = f"{_SELECT} INDEXED BY record_type WHERE bank = {self._number(bank)} AND"
             for one in sorted(wanted.types):
                 yield typed, replace(wanted, types=frozenset([one]))
@@ -189,24 +198,25 @@ class View(Banks):
             yield f"{_SELECT} WHERE", wanted
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int
+        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
     ) -> Iterator[ColumnBlock]:
         number, size = self._number(bank), 1 << BLOCK_BITS
         start = number << SEQ_BITS
-        place, end = start + (first << BLOCK_BITS), start + SEQ_MASK
+        place = start + (first << BLOCK_BITS)
+        last = start + (SEQ_MASK if end is None else (end << BLOCK_BITS) - 1)
         if not names:
-            yield from column_blocks((), self._marked(number, place, end))
+            yield from column_blocks((), self._marked(number, place, last))
             return
         # SQLite puts the values of a block together: that takes half as long as to fetch them.
         sql = (
             f"SELECT count(*), sum({_IS_MARKED}),"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
         )
-        while place <= end:
+        while place <= last:
             low, high = place, place + size - 1
             ((rows, marks, *values),) = self._all(sql, number, low, high)
             if not rows:
-                ((following,),) = self._all(_NEXT, place, end)
+                ((following,),) = self._all(_NEXT, place, last)
                 if following is None:
                     return
                 place = following >> BLOCK_BITS << BLOCK_BITS
@@ -290,8 +300,7 @@ class View(Banks):
         bounds = [first, first + SEQ_MASK]
         for start, end in without:
             bounds += (first + start, first + end)
-        last = self._all(_LAST, first, first + SEQ_MASK)[0][0]
-        few = _driving.few_of(0 if last is None else last - first + 1)
+        few = _driving.FEW
         spreads = self._spread_of(terms, bank, bounds, hidden, few + 1)
         joined, narrowed, values = _narrowing(wanted)
         sql = _NOMINATED.format(joined=joined, narrowed=hidden + narrowed)
@@ -464,9 +473,6 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
         yield "record.moment < ?", [wanted.until]
     if wanted.as_of is not None:
         yield f"record.place & {SEQ_MASK} < ?", [wanted.as_of]
-    if wanted.marks:
-        said = " OR ".join("instr(record.body, ?) > 0" for _ in wanted.marks)
-        yield f"(record.body IS NULL OR {said})", list(wanted.marks)
     yield from _standing_clauses(wanted)
 
 
@@ -492,26 +498,18 @@ def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
 
 
 def _row(found: Sequence[Any]) -> Row:
-    place, identity, tag, at, body, batch, retired, hold, slot, *spoken = found
-    kind, user, agent, run, app, session, moment, expires_at = spoken
-    return Row(  # spelled out: a question has hundreds
-        seq=place & SEQ_MASK,
-        id=ID_PREFIX + identity.hex(),
-        type=tag,
-        at=at,
-        body=body,
-        batch=batch,
-        retired=retired,
-        hold=hold != 0,
-        slot=None if slot is None else slot.hex(),
-        kind=kind,
-        user=user,
-        agent=agent,
-        run=run,
-        app=app,
-        session=session,
-        moment=moment,
-        expires_at=expires_at,
+    place, identity, tag, at, body, batch, retired, hold, slot, *owners_and_times = found
+    return Row(  # in the order of the columns: a question has hundreds of rows
+        place & SEQ_MASK,
+        ID_PREFIX + identity.hex(),
+        tag,
+        at,
+        body,
+        batch,
+        retired,
+        hold != 0,
+        None if slot is None else slot.hex(),
+        *owners_and_times,
     )
 
 

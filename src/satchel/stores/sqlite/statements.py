@@ -75,7 +75,10 @@ class Statements:
     def _all(self, sql: str, *values: Any, kinds: Kinds | None = None) -> list[Any]:
         with decoding(self._name, self._connection):
             found = self._connection.execute(sql, values)
-            return found.fetchall() if kinds is None else list(self._typed(found, kinds))
+            rows = found.fetchall()
+        if kinds is not None and rows:
+            self._require_kinds(list(zip(*rows, strict=True)), kinds)
+        return rows
 
     def _each(self, sql: str, *values: Any, kinds: Kinds | None) -> Iterator[Any]:
         with decoding(self._name, self._connection):

@@ -35,7 +35,7 @@ InBank = Annotated[
     str | None,
     Option(
         "--bank",
-        help="Name of the bank, its id, or the start of that; else the only one.",
+        help="Bank name, ID or unique ID prefix. Default: the default bank.",
         values="bank",
     ),
 ]
@@ -154,7 +154,7 @@ def owner_key(name: str | None) -> SigningKey:
 
 def export_of(name: str) -> str:
     """Return the command that copies a signing key to a file."""
-    return shlex.join(["satchel", "keys", "export", name, "--secret", "-o", f"{name}.key.json"])
+    return shlex.join(["satchel", "key", "export", name, "--secret", "-o", f"{name}.key.json"])
 
 
 def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey, ...]:
@@ -176,7 +176,7 @@ def tell_receipts(receipts: list[str], unaccepted: int) -> int:
     for identity in receipts[:_MOST_SHOWN]:
         message(f"receipt: satchel receipt show {short(identity)}")
     if len(receipts) > _MOST_SHOWN:
-        message(f"and {len(receipts) - _MOST_SHOWN:,} more: satchel receipts")
+        message(f"and {len(receipts) - _MOST_SHOWN:,} more: satchel receipt list")
     if unaccepted:
         what = count(unaccepted, "value")
         message(f"Not all of it arrived: {what}. To put up with a field: --accept-loss FIELD")

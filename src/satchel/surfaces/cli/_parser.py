@@ -34,33 +34,29 @@ INDEX = Path(__file__).with_name("commands.json")
 
 PANELS = {
     "Start": ("init", "connect", "doctor"),
-    "Memory": (
-        *("remember", "recall", "list", "show", "history", "update", "correct", "forget"),
-        *("restore", "links", "path", "stats", "embed", "duplicates"),
-    ),
-    "Move": (
-        *("import", "undo", "export", "convert", "verify", "inspect", "diff", "formats"),
-        *("pull", "push", "migrate"),
-    ),
-    "Protect": (
-        *("backup", "encrypt", "decrypt", "erase", "redact", "recover", "prune", "everything"),
-        *("disclose",),
-    ),
-    "Work with agents": (
-        *("serve", "mcp", "rehydrate", "sessions", "fork", "distill", "checkpoint", "files"),
-        *("agent", "promote", "quarantine", "code", "watch", "memory", "hook", "evaluate"),
-    ),
-    "Manage": (
-        *("banks", "keys", "token", "store", "sink", "jobs", "receipts", "receipt", "config"),
-        "completion",
-    ),
+    "Memory": ("remember", "recall", "list", "show", "update", "forget", "history"),
+    "Move": ("import", "export", "convert", "verify", "inspect", "diff"),
+    "Protect": ("backup", "encrypt", "erase", "redact"),
+    "Work with agents": ("serve", "mcp", "rehydrate", "session", "file", "agent"),
+    "Manage": ("bank", "key", "token", "store", "job", "receipt", "config"),
 }
 """The commands of the first screen, by panel."""
 
+MORE = {
+    "Memory": ("correct", "restore", "links", "path", "stats", "embed", "duplicates"),
+    "Move": ("undo", "pull", "push", "migrate", "sink", "disclose", "formats"),
+    "Protect": ("decrypt", "recover", "prune", "everything"),
+    "Work with agents": (
+        *("promote", "quarantine", "code", "watch", "hook", "evaluate", "amplihack"),
+    ),
+    "Manage": ("completion",),
+}
+"""The other commands, by the same panels; the first screen names them only."""
+
 MODULES = (
     *("memories.commands", "recall", "waking.rehydrating", "waking.quarantine"),
-    *("evaluating.group", "memories.embedding", "agents.commands", "sessions.talks"),
-    *("sessions.points", "code.commands", "sealing", "importing", "exporting", "receipts", "jobs"),
+    *("evaluating.group", "memories.embedding", "agents.commands", "sessions.group"),
+    *("code.commands", "sealing", "importing", "exporting", "receipts", "jobs"),
     *("copies", "operating.migrating", "operating.sinking", "operating.stores"),
     *("backing_up.commands", "operating.serving", "operating.mcp", "operating.connecting"),
     *("operating.watching", "removing.redacting", "removing.erasing", "amplihack.memory"),
@@ -205,6 +201,9 @@ class _Branch(_Help, click.Group):
         for heading, listed in panels.items():
             with formatter.section(click.style(heading, bold=True)):
                 formatter.write_dl([(name, _first_line(self.words, name)) for name in listed])
+        if not self.words:
+            with formatter.section(click.style("More commands", bold=True)):
+                formatter.write_text(", ".join(name for names in MORE.values() for name in names))
         super().format_options(ctx, formatter)
 
 

@@ -1,4 +1,4 @@
-"""``satchel banks``: the banks of the store, and what an owner decides about one."""
+"""``satchel bank``: the banks of the store, and what an owner decides about one."""
 
 import sys
 from typing import Annotated, Literal
@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import click
 
 from satchel.actions import banks as actions
+from satchel.actions.wiring import shown_address
 from satchel.errors import UsageError
 from satchel.ledger.authority import Decision
 from satchel.surfaces.cli._console import (
@@ -17,29 +18,35 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
+from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key, owner_keys
 from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.operating._proposing import proposed
 from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
-Bank = Annotated[
-    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
-]
+Bank = Annotated[str, Argument(help="Bank name, ID or unique ID prefix.", values="bank")]
 Reason = Annotated[str | None, Option("--reason", help="For whoever reads the log.")]
+
+_OWNERS = {"own": "you", "stranger": "untrusted"}
 
 Conflict = Literal["skip", "overwrite", "error"]
 
-banks = Group(help="Banks: each the memory of one agent.")
+banks = Group(help="Manage banks: each is the memory of one agent.")
 
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add(banks, name="banks")
+    command(banks, actions.use_bank, _show_default)
+    app.add(banks, name="bank")
 
 
 banks.add(bank_config, name="config")
-banks.add(owners, name="owners")
+banks.add(owners, name="owner")
+
+
+def _show_default(bank: actions.BankLine) -> None:
+    message(f"{bank.name or bank.id} is the default bank of {shown_address(state.settings.store)}")
 
 
 @banks.command("create")
@@ -48,7 +55,7 @@ def create_command(
 ) -> None:
     """Start a bank.
 
-    Example: `satchel banks create assistant`
+    Example: `satchel bank create assistant`
     """
     found = actions.create_bank(state.settings, name, owner_key(key))
     if as_json:
@@ -59,23 +66,24 @@ def create_command(
 
 @banks.command("list")
 def list_command(as_json: Json = False) -> int:
-    """List the banks of the store, each opened and proved.
+    """List the banks of the store. Each is opened and verified.
 
-    Example: `satchel banks list`
+    Example: `satchel bank list`
     """
     found = actions.list_banks(state.settings)
     if as_json:
         print_json(found)
     elif not found:
-        message("No banks yet: satchel banks create NAME")
+        message("No banks yet: satchel bank create NAME")
     else:
         table(
-            ["name", "", "", "id"],
+            ["name", "records", "owner", "default", "id"],
             [
                 [
                     bank.name or "",
-                    "" if bank.records is None else count(bank.records, "record"),
-                    "refused" if bank.problem else bank.standing or "",
+                    "" if bank.records is None else f"{bank.records:,}",
+                    "refused" if bank.problem else _OWNERS.get(bank.standing or "", ""),
+                    "default" if bank.default else "",
                     bank.id,
                 ]
                 for bank in found
@@ -98,7 +106,7 @@ def rename_command(
 ) -> None:
     """Give a bank another name, as its owner. Its id, and all that is in it, stay.
 
-    Example: `satchel banks rename assistant "work assistant"`
+    Example: `satchel bank rename assistant "work assistant"`
     """
     with proposed(propose, as_json=as_json):
         found = actions.rename_bank(state.settings, bank, name, *owner_keys(key, also))
@@ -122,7 +130,7 @@ def copy_command(
 
     Memories keep their ids. When it is cut short, the same command goes on.
 
-    Example: `satchel banks copy assistant experiment`
+    Example: `satchel bank copy assistant experiment`
     """
     from satchel.actions.upkeep.whole_banks import copy_bank
 
@@ -151,7 +159,7 @@ def merge_command(
     They become visible all at once. What the other bank has already is passed over, also where it
     was changed or deleted there. When it is cut short, the same command goes on.
 
-    Example: `satchel banks merge experiment assistant --on-conflict overwrite`
+    Example: `satchel bank merge experiment assistant --on-conflict overwrite`
     """
     from satchel.actions.upkeep.whole_banks import merge_banks
     from satchel.transfer.between_banks import OnConflict
@@ -190,7 +198,7 @@ def delete_command(
     This machine does not miss it afterwards. Backups, and copies that a newer version kept when it
     brought the store up to date (.bak), still hold it.
 
-    Example: `satchel banks delete experiment --yes`
+    Example: `satchel bank delete experiment --yes`
     """
     from satchel.actions.upkeep.whole_banks import delete_bank
 
@@ -234,7 +242,7 @@ def admit_command(
 ) -> None:
     """Let a machine add to a bank, as its owner.
 
-    Example: `satchel banks admit assistant --writer did:key:z6Mk...`
+    Example: `satchel bank admit assistant --writer did:key:z6Mk...`
     """
     with proposed(propose, as_json=as_json):
         admitted = actions.admit_writer(state.settings, bank, owner_keys(key, also), writer)
@@ -258,7 +266,7 @@ def adopt_command(
 
     It is then yours on this machine. Others, who knew its owner, need not believe it.
 
-    Example: `satchel banks adopt assistant --reason "the laptop is gone"`
+    Example: `satchel bank adopt assistant --reason "the laptop is gone"`
     """
     decision = actions.adopt_bank(state.settings, bank, owner_key(key), reason, with_loss=with_loss)
     _decided(decision, as_json=as_json)
@@ -277,7 +285,7 @@ def accept_loss_command(
 
     Look for the newer store first: what the present one lacks is given up.
 
-    Example: `satchel banks accept-loss assistant --reason "restored from Monday's backup"`
+    Example: `satchel bank accept-loss assistant --reason "restored from Monday's backup"`
     """
     with proposed(propose, as_json=as_json):
         decision = actions.accept_loss(state.settings, bank, owner_keys(key, also), reason)
@@ -296,7 +304,7 @@ def accept_gone_command(
 
     What protects a copy of it in another store stays.
 
-    Example: `satchel banks accept-gone blake3:0f3c...`
+    Example: `satchel bank accept-gone blake3:0f3c...`
     """
     if (bank is None) is not every:
         raise UsageError("name a bank by its whole id, or say --all", field="bank")

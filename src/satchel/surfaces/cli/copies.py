@@ -86,8 +86,8 @@ def _shown(found: Exchange, *, as_json: bool, where: tuple[str, str]) -> int:
             message(f"{count(found.emptied, 'record')} emptied: erased {source}")
         if found.standing == "stranger":
             message(
-                "the bank is a stranger's on this machine, to be read only; see: satchel banks"
-                " admit, satchel banks adopt"
+                "the bank is a stranger's on this machine, to be read only; see: satchel bank"
+                " admit, satchel bank adopt"
             )
         if found.is_open:
             message(

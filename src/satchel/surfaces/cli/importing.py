@@ -212,6 +212,12 @@ def _show(found: Imported) -> None:
     line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
     for one in found.banks:
         _show_bank(one)
+    created = sum(one.made for one in found.banks)
+    if created > 1:
+        message(
+            f"created {created:,} banks; the default bank is as before. To change it: satchel bank"
+            " use NAME"
+        )
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
     tell_refused(found.refused)

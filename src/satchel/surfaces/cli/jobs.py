@@ -1,4 +1,4 @@
-"""``satchel jobs``: imports that are under way, or were cut short."""
+"""``satchel job``: imports that are under way, or were cut short."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ jobs = Group("Imports that are running or were interrupted.")
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add(jobs, name="jobs")
+    app.add(jobs, name="job")
 
 
 @jobs.command("list")
@@ -25,7 +25,7 @@ def list_command(as_json: Json = False) -> None:
 
     Nobody sees anything of them until they are complete: resume them, or cancel them.
 
-    Example: `satchel jobs list`
+    Example: `satchel job list`
     """
     found = actions.list_jobs(state.settings)
     if as_json:
@@ -47,7 +47,7 @@ def _shown(job: Job) -> list[object]:
 def resume_command(wanted: Wanted, key: Owner = None, as_json: Json = False) -> int:
     """Go on with an import that was cut short, with the options that it was begun with.
 
-    Example: `satchel jobs resume 3f9a2c`
+    Example: `satchel job resume 3f9a2c`
     """
     with (
         progress("reading", True) as reading,
@@ -71,7 +71,7 @@ def cancel_command(
 ) -> None:
     """Take back what an import logged that was cut short; nobody had seen any of it.
 
-    Example: `satchel jobs cancel 3f9a2c`
+    Example: `satchel job cancel 3f9a2c`
     """
     done = actions.cancel_job(state.settings, wanted, reason=reason)
     if as_json:

@@ -1,4 +1,4 @@
-"""``satchel keys``: signing keys, and whose word counts."""
+"""``satchel key``: signing keys, and whose word counts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +20,12 @@ from satchel.surfaces.cli.operating._proposing import propose_all
 
 Name = Annotated[str, Argument(help="Name of the key.", values="key")]
 
-keys = Group(help="Signing keys, and whose word counts.")
+keys = Group(help="Manage signing keys and trust.")
 
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.add(keys, name="keys")
+    app.add(keys, name="key")
 
 
 @keys.command("create")
@@ -39,7 +39,7 @@ def create_command(
 ) -> None:
     """Make a signing key and trust it.
 
-    Example: `satchel keys create laptop --passphrase`
+    Example: `satchel key create laptop --passphrase`
     """
     if role not in ("owner", "writer"):
         raise UsageError("owner or writer", field="--role")
@@ -61,14 +61,14 @@ def create_command(
 def list_command(as_json: Json = False) -> None:
     """List the keys that are here, and those that are believed.
 
-    Example: `satchel keys list`
+    Example: `satchel key list`
     """
     found = signing.list_keys(state.settings)
     if as_json:
         print_json(found)
         return
     if not found:
-        message("No keys yet. The first artifact makes one, or: satchel keys create")
+        message("No keys yet. The first artifact makes one, or: satchel key create")
         return
     table(
         ["name", "state", "", "key"],
@@ -107,7 +107,7 @@ def export_command(
 ) -> None:
     """Print what others need to trust a key, or copy the key itself to a file.
 
-    Example: `satchel keys export laptop > laptop.public.json`
+    Example: `satchel key export laptop > laptop.public.json`
     """
     output = file_or_none(output)
     if secret:
@@ -133,7 +133,7 @@ def rotate_command(
 
     What the old one signed stays good. A writer's key is replaced by an owner: --key.
 
-    Example: `satchel keys rotate laptop`
+    Example: `satchel key rotate laptop`
     """
     passphrase, signers = _unlocked(name), _other_owners(owner, name, also)
     done = rotating.rotate_key(state.settings, name, passphrase=passphrase, owners=signers)
@@ -144,7 +144,7 @@ def rotate_command(
     line(done.key)
     if done.role == "owner":
         message("The statement of succession, signed by both keys, is beside the key files.")
-    return _tell_banks(done.banks, f"Once that is put right: satchel keys hand-over {name}")
+    return _tell_banks(done.banks, f"Once that is put right: satchel key hand-over {name}")
 
 
 @keys.command("hand-over")
@@ -159,7 +159,7 @@ def hand_over_command(
 
     For another store than that of the rotation, or where it was cut short.
 
-    Example: `satchel --store /mnt/other.db keys hand-over laptop`
+    Example: `satchel --store /mnt/other.db key hand-over laptop`
     """
     passphrase, signers = _unlocked(name), _other_owners(owner, name, also)
     done = rotating.hand_over(state.settings, name, passphrase=passphrase, owners=signers)
@@ -169,7 +169,7 @@ def hand_over_command(
         return int(not done.is_whole)
     if not done.banks:
         message("No bank here was ever its.")
-    return _tell_banks(done.banks, f"Once that is put right: satchel keys hand-over {name}")
+    return _tell_banks(done.banks, f"Once that is put right: satchel key hand-over {name}")
 
 
 def _unlocked(name: str) -> str | None:
@@ -231,7 +231,7 @@ def trust_command(
 
     Check it with its owner first, on another channel: the key is what you trust.
 
-    Example: `satchel keys trust did:key:z6Mk... --name ada`
+    Example: `satchel key trust did:key:z6Mk... --name ada`
     """
     if profile not in ("satchel", "pam-sdk-1.0"):
         raise UsageError("satchel or pam-sdk-1.0", field="--profile")
@@ -262,7 +262,7 @@ def retire_command(
 
     In the banks that it is a key of, another owner says so: --key.
 
-    Example: `satchel keys retire did:key:z6Mk... --reason "the machine was given away"`
+    Example: `satchel key retire did:key:z6Mk... --reason "the machine was given away"`
     """
     signers = _other_owners(owner, key, also)
     done = ending.retire_key(state.settings, key, reason=reason, owners=signers)
@@ -292,7 +292,7 @@ def revoke_command(
     does any token that it issued. In a bank, what its log has of the key stays, and nothing comes
     after it; another owner says so: --key.
 
-    Example: `satchel keys revoke laptop --reason "stolen"`
+    Example: `satchel key revoke laptop --reason "stolen"`
     """
     signer = None
     if sign_with:
@@ -321,7 +321,7 @@ def identity_command(
 
     What is printed is the recipient, which others need: `satchel export --encrypt-to age1...`
 
-    Example: `satchel keys identity laptop`
+    Example: `satchel key identity laptop`
     """
     if name is None:
         found = identities.list_identities(state.settings)

@@ -1,4 +1,4 @@
-"""``satchel receipts`` and ``satchel receipt``: what became of each transfer."""
+"""``satchel receipt list`` and ``satchel receipt``: what became of each transfer."""
 
 from typing import Annotated
 
@@ -29,16 +29,16 @@ _SAID = {
     "tampered": "TAMPERED WITH",
 }
 
-receipt = Group(help="One receipt: shown, or verified.")
+receipt = Group(help="List, show and verify receipts.")
 
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.command("receipts")(receipts_command)
     app.add(receipt, name="receipt")
 
 
-def receipts_command(
+@receipt.command("list")
+def list_command(
     bank: Annotated[
         str | None,
         Option("--bank", help="Only those of this bank, from its log as well.", values="bank"),
@@ -46,9 +46,9 @@ def receipts_command(
     limit: Annotated[int, Option(help="How many at most.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the receipts of imports, exports and conversions, the newest first.
+    """List the receipts of imports, exports and conversions, newest first.
 
-    Example: `satchel receipts --bank assistant`
+    Example: `satchel receipt list --bank assistant`
     """
     found = finding.list_receipts(state.settings, bank, limit=limit)
     if as_json:

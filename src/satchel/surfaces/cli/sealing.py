@@ -338,6 +338,6 @@ def _show_verification(found: Verification) -> None:
             [[link.id, link.state, len(link.parents)] for link in found.chain],
         )
     if found.outcome is Outcome.STRANGER:
-        message("If you know this key is theirs: satchel keys trust DID --name NAME")
+        message("If you know this key is theirs: satchel key trust DID --name NAME")
     elif Outcome.STRANGER in found.outcomes:
-        message("If you have its signer's key: satchel keys trust KEY --profile pam-sdk-1.0")
+        message("If you have its signer's key: satchel key trust KEY --profile pam-sdk-1.0")

@@ -54,7 +54,7 @@ function shown(found, rows) {
       fill(row, one);
       return row;
     })),
-    cut.length ? [el("h2", {}, "Imports that were cut short"), soft("Nobody sees any of them. satchel jobs goes on with one, or takes it back."),
+    cut.length ? [el("h2", {}, "Imports that were cut short"), soft("Nobody sees any of them. satchel job goes on with one, or takes it back."),
       table(["import", "bank", "input", "records"], cut.map((one) => [
         mono(short(one.id ?? one.job ?? "")), one.bank ?? "", one.input ?? one.format ?? "", one.records === undefined ? "" : number(one.records)]))] : null,
   ].flat(Infinity).filter(Boolean);

@@ -49,7 +49,7 @@ export async function receipts(id, query) {
       one.lost ? el("span", { class: "bad" }, number(one.lost)) : "nothing",
       link(to("receipts", one.id), "Show", el("span", { class: "unseen" }, ` the receipt of this ${one.kind}`)),
     ])) : null,
-    found.length === MOST ? soft(`The newest ${MOST}; satchel receipts lists all.`) : null,
+    found.length === MOST ? soft(`The newest ${MOST}; satchel receipt list lists all.`) : null,
   ];
 }
 

@@ -33,7 +33,7 @@ export async function sessions(bank, chosen, query, again) {
     location.hash = to("b", bank, "sessions") + (put ? "" : "?archived=1");
   } }), "those put away, too");
   if (!all.length) {
-    return [empty("No conversation is kept here yet.", "An agent's adapter, an import or ", el("code", {}, "satchel sessions"), " brings them."), away];
+    return [empty("No conversation is kept here yet.", "An agent's adapter, an import or ", el("code", {}, "satchel session"), " brings them."), away];
   }
   const found = ordered(all);
   const one = found.find((session) => session.id === chosen) ?? found[0];

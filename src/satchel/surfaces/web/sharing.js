@@ -121,6 +121,6 @@ export async function owners(bank) {
       all === 1 ? "" : "what is decided about this bank: owners, writers, its name, going on after a loss."),
     table(["key", "name here", "its secret"], found.owners.map((one) => [
       mono(one.key), one.name ?? "", one.signs ? chip("on this machine", "good") : chip("elsewhere")])),
-    soft("Owners are added, and their number is set, with the command ", el("code", {}, "satchel banks owners"), "."),
+    soft("Owners are added, and their number is set, with the command ", el("code", {}, "satchel bank owner"), "."),
   ];
 }

@@ -244,7 +244,7 @@ def _taken_over(bank: str, name: str) -> StoreBusyError:
 def _changed(bank: str) -> VerificationError:
     return VerificationError(
         f"what an earlier run brought of the bank {bank} is not what it left",
-        hint=f"Remove it and begin anew: satchel banks delete {bank}",
+        hint=f"Remove it and begin anew: satchel bank delete {bank}",
     )
 
 

@@ -119,7 +119,7 @@ def graph_error(path: Path) -> ReadOnlyStoreError:
     return ReadOnlyStoreError(
         "this agent's memory is in a graph of amplihack's, which is only read",
         file=str(path),
-        hint="Take it over first: satchel memory export with this path, then import that.",
+        hint="Take it over first: satchel amplihack export with this path, then import that.",
     )
 
 
@@ -155,7 +155,7 @@ def bank_of(settings: Settings, agent: str) -> str | None:
         raise UsageError(
             f"{len(found)} banks are called {agent!r}",
             field="agent",
-            hint="Rename one: satchel banks rename.",
+            hint="Rename one: satchel bank rename.",
         )
     return found[0] if found else None
 

@@ -333,7 +333,7 @@ def _agents_store(
 
 def _unknown(agent: str, where: str) -> UnknownBankError:
     return UnknownBankError(
-        f"there is no agent {agent!r}", file=where, hint="See: satchel banks list."
+        f"there is no agent {agent!r}", file=where, hint="See: satchel bank list."
     )
 
 

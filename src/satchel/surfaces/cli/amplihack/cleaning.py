@@ -1,4 +1,4 @@
-"""``satchel memory clean``."""
+"""``satchel amplihack clean``."""
 
 import sys
 from typing import Annotated
@@ -29,7 +29,7 @@ def clean_command(
 
     What was forgotten is no longer recalled; satchel prune erases its bytes.
 
-    Example: `satchel memory clean --pattern "test_*" --no-dry-run --confirm`
+    Example: `satchel amplihack clean --pattern "test_*" --no-dry-run --confirm`
     """
     settings = settings_of(backend)
     with open_agents(settings, read_only=not no_dry_run, makes=False) as agents:

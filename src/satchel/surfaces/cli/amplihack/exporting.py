@@ -1,4 +1,4 @@
-"""``satchel memory export``."""
+"""``satchel amplihack export``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +51,7 @@ def export_command(
     it cannot hold is counted and named, and makes the exit status 1, unless `--accept-loss` names
     it. An agent that is not there is an error: nothing is written, and nothing made.
 
-    Example: `satchel memory export --agent ops-agent --output ops-agent.json`
+    Example: `satchel amplihack export --agent ops-agent --output ops-agent.json`
     """
     options = ExportOptions(
         overwrite=force,

@@ -1,4 +1,4 @@
-"""``satchel memory import``."""
+"""``satchel amplihack import``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -63,7 +63,7 @@ def import_command(
     another version of a node or an edge is a conflict, and is told. Edges that lead nowhere are
     left out and named.
 
-    Example: `satchel memory import --agent ops-agent --input ops-agent.json --merge`
+    Example: `satchel amplihack import --agent ops-agent --input ops-agent.json --merge`
     """
     options = ImportOptions(
         on_conflict=on_conflict,

@@ -1,4 +1,4 @@
-"""``satchel memory tree``."""
+"""``satchel amplihack tree``."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -54,7 +54,7 @@ def tree_command(
 ) -> None:
     """Show the sessions of all agents with their memories, and how many each agent has.
 
-    Example: `satchel memory tree --type learning`
+    Example: `satchel amplihack tree --type learning`
     """
     with open_agents(settings_of(backend), read_only=True) as agents:
         rows = agents.load_session_rows(session, memory_type)

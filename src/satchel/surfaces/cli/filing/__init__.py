@@ -1,1 +1,1 @@
-"""``satchel files``: memory files, one command a thing that can be done to them."""
+"""``satchel file``: memory files, one command a thing that can be done to them."""

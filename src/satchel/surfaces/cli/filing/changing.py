@@ -1,4 +1,4 @@
-"""``satchel files write``, ``edit``, ``mv``, ``rm``, ``restore`` and ``sync``."""
+"""``satchel file write``, ``edit``, ``mv``, ``rm``, ``restore`` and ``sync``."""
 
 import sys
 from pathlib import Path
@@ -43,7 +43,7 @@ def write_command(
 ) -> None:
     """Write a file; a store is made where there is none.
 
-    Example: `satchel files write user/notes.md "likes tea" --reason "she said so"`
+    Example: `satchel file write user/notes.md "likes tea" --reason "she said so"`
     """
     data = _content(text, file)
     with opened_files(state.settings, key, root, create=True) as store:
@@ -104,7 +104,7 @@ def edit_command(
 ) -> None:
     """Replace a text in a file that is there exactly so often.
 
-    Example: `satchel files edit user/notes.md tea coffee`
+    Example: `satchel file edit user/notes.md tea coffee`
     """
     with opened_files(state.settings, key, root) as store:
         meta = store.edit(
@@ -128,7 +128,7 @@ def mv_command(
 ) -> None:
     """Give a file, or a folder with all in it, another path.
 
-    Example: `satchel files mv user/notes.md user/2026/notes.md`
+    Example: `satchel file mv user/notes.md user/2026/notes.md`
     """
     with opened_files(state.settings, key, root) as store:
         moved = store.rename(
@@ -159,7 +159,7 @@ def rm_command(
 ) -> None:
     """Delete a file; its history stays, and its texts where versions are kept.
 
-    Example: `satchel files rm user/notes.md`
+    Example: `satchel file rm user/notes.md`
     """
     if erase and recursive:
         raise UsageError("--erase is of one file")
@@ -191,7 +191,7 @@ def restore_command(
 ) -> None:
     """Write a former version of a file again, as a new one.
 
-    Example: `satchel files restore user/notes.md 1`
+    Example: `satchel file restore user/notes.md 1`
     """
     with opened_files(state.settings, key, root) as store:
         meta = store.restore(path, version, actor=actor, reason=reason, expected_sha=expected_sha)
@@ -212,7 +212,7 @@ def collect_command(
     Safe while others read and write. What is found is removed by the first collection that many
     hours later; texts of versions stay where versions are kept. In a folder there is nothing to do.
 
-    Example: `satchel files collect --hours 1`
+    Example: `satchel file collect --hours 1`
     """
     with opened_files(state.settings, key) as store:
         done = store.collect(grace=hours * 3600)
@@ -244,7 +244,7 @@ def sync_command(
     With a FOLDER, bring its changes and those of the store to each other. What both changed is
     kept twice: the folder's text beside, as NAME.conflict-SHA.
 
-    Example: `satchel files sync ./notes --prefix user --actor editor`
+    Example: `satchel file sync ./notes --prefix user --actor editor`
     """
     if folder is not None:
         return _alike(folder, (key, root), prefix, actor, delete_many, as_json)

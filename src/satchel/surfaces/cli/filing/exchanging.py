@@ -1,4 +1,4 @@
-"""``satchel files import`` and ``export``: the memories of Anthropic's memory stores."""
+"""``satchel file import`` and ``export``: the memories of Anthropic's memory stores."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,7 @@ def import_command(
     The file is what `memory_stores.memories.list(view="full")` gives, as a list, a page, or one a
     line. A file that is there with other text is not replaced: it is named.
 
-    Example: `satchel files import memories.json`
+    Example: `satchel file import memories.json`
     """
     return _told(import_memories(state.settings, source, key, actor=actor), as_json)
 
@@ -38,7 +38,7 @@ def export_command(
 ) -> int:
     """Write the files as memories of Anthropic's memory stores; exit status 1 if some do not fit.
 
-    Example: `satchel files export memories.json`
+    Example: `satchel file export memories.json`
     """
     with output_file(output) as path:
         told = export_memories(state.settings, path, key, overwrite=force)

@@ -1,4 +1,4 @@
-"""``satchel files ls``, ``read``, ``history``, ``diff`` and ``audit``."""
+"""``satchel file ls``, ``read``, ``history``, ``diff`` and ``audit``."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ def ls_command(
 ) -> None:
     """List the files, with what is known of each.
 
-    Example: `satchel files ls user/`
+    Example: `satchel file ls user/`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         found = [(path, store.get_meta(path)) for path in store.list_paths(prefix)]
@@ -50,7 +50,7 @@ def ls_command(
         [
             [path, size(meta.bytes), meta.version or "", meta.updated_at, meta.updated_by]
             if meta
-            else [path, "", "", "outside; satchel files sync takes it in", ""]
+            else [path, "", "", "outside; satchel file sync takes it in", ""]
             for path, meta in found
         ],
     )
@@ -66,7 +66,7 @@ def read_command(
 ) -> None:
     """Print a file, byte for byte.
 
-    Example: `satchel files read user/notes.md`
+    Example: `satchel file read user/notes.md`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         if version is not None:
@@ -97,7 +97,7 @@ def search_command(
 
     By words and best first, beside memories: `satchel recall`.
 
-    Example: `satchel files search tea user/`
+    Example: `satchel file search tea user/`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         found = store.search(text, prefix, ignore_case=not case, limit=limit)
@@ -117,7 +117,7 @@ def search_command(
 def history_command(path: At, key: Key = None, root: Root = None, as_json: Json = False) -> None:
     """List the versions of a file, also of one that is deleted.
 
-    Example: `satchel files history user/notes.md`
+    Example: `satchel file history user/notes.md`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         found = store.history(path)
@@ -147,9 +147,9 @@ def diff_command(
 ) -> int:
     """Show how two versions of a file differ; exit status 1 if they do.
 
-    Versions are kept by a store that was told to: `satchel files write --keep-versions`.
+    Versions are kept by a store that was told to: `satchel file write --keep-versions`.
 
-    Example: `satchel files diff user/notes.md 1`
+    Example: `satchel file diff user/notes.md 1`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         text = store.diff(path, old, new)
@@ -170,7 +170,7 @@ def audit_command(
 ) -> int:
     """Show who asked for what, also what was refused; with --verify, whether it is all there.
 
-    Example: `satchel files audit --last 50`
+    Example: `satchel file audit --last 50`
     """
     with opened_files(state.settings, key, root, read_only=True) as store:
         if verify:

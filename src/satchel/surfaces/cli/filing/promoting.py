@@ -1,4 +1,4 @@
-"""``satchel files promote``: from what agents propose to what only promotion may write."""
+"""``satchel file promote``: from what agents propose to what only promotion may write."""
 
 from typing import Annotated
 
@@ -37,7 +37,7 @@ def promote_command(
     holds no secret and no hidden signs. What it does not let through stays and is named; then the
     exit status is 1.
 
-    Example: `satchel files promote user/proposals memory --all --by agent --dry-run`
+    Example: `satchel file promote user/proposals memory --all --by agent --dry-run`
     """
     from satchel.files.promoting import Rule, promote_all
 

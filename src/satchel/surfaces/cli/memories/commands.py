@@ -76,7 +76,7 @@ def init_command(name: Name = None, key: Owner = None, as_json: Json = False) ->
     if as_json:
         print_json(done)
         return
-    bank = done.name or done.bank or f"{count(done.banks, 'bank')}: satchel banks list"
+    bank = done.name or done.bank or f"{count(done.banks, 'bank')}: satchel bank list"
     facts([("home", done.home), ("store", done.store), ("bank", bank)])
     if "bank" in done.made:
         name = key or state.settings.options.keys.name

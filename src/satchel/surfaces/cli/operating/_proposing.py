@@ -12,9 +12,7 @@ from satchel.errors import ThresholdError
 from satchel.seal.encoding.jcs import canonical
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 
-_NEXT = (
-    "Each of them signs it: satchel banks owners sign FILE. Then: satchel banks owners enact FILE"
-)
+_NEXT = "Each of them signs it: satchel bank owner sign FILE. Then: satchel bank owner enact FILE"
 
 
 @contextmanager

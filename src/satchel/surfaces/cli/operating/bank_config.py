@@ -1,4 +1,4 @@
-"""``satchel banks config``: what holds for a bank."""
+"""``satchel bank config``: what holds for a bank."""
 
 import json
 from pathlib import Path
@@ -20,9 +20,7 @@ from satchel.surfaces.cli._options import Force, Json
 from satchel.surfaces.cli._stdout import output_file
 from satchel.surfaces.cli._tree import Argument, Group
 
-Bank = Annotated[
-    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
-]
+Bank = Annotated[str, Argument(help="Bank name, ID or unique ID prefix.", values="bank")]
 File = Annotated[Path, Argument(help="The document.")]
 Output = Annotated[Path, Argument(help="The document to write; - for standard output.")]
 
@@ -33,7 +31,7 @@ bank_config = Group(help="What holds for one bank.")
 def show_command(bank: Bank, as_json: Json = False) -> None:
     """Show what holds for a bank, and where each of it comes from.
 
-    Example: `satchel banks config show assistant`
+    Example: `satchel bank config show assistant`
     """
     with opened_bank(state.settings, bank) as opened:
         found = show_config(opened)
@@ -48,7 +46,7 @@ def set_command(
 ) -> None:
     """Change what a bank carries of its own: its log has it, so it goes along with copies.
 
-    Example: `satchel banks config set assistant scrub_secrets=true recall_limit=20`
+    Example: `satchel bank config set assistant scrub_secrets=true recall_limit=20`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         found = set_config(opened, dict(map(_pair, values)))
@@ -59,7 +57,7 @@ def set_command(
 def export_command(bank: Bank, file: Output, force: Force = False, as_json: Json = False) -> None:
     """Write what holds for a bank to a small JSON document, its profile included.
 
-    Example: `satchel banks config export assistant assistant.config.json`
+    Example: `satchel bank config export assistant assistant.config.json`
     """
     with opened_bank(state.settings, bank) as opened, output_file(file) as path:
         found = export_config(opened, path, overwrite=force)
@@ -70,7 +68,7 @@ def export_command(bank: Bank, file: Output, force: Force = False, as_json: Json
 def import_command(bank: Bank, file: File, as_json: Json = False) -> None:
     """Give a bank what holds in such a document; what is not known here is kept.
 
-    Example: `satchel banks config import assistant assistant.config.json`
+    Example: `satchel bank config import assistant assistant.config.json`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         found = import_config(opened, file)
@@ -101,7 +99,7 @@ def _print(found: BankConfigured, *, as_json: bool) -> None:
         print_json(found)
         return
     if not found.settings:
-        message("nothing but the defaults; see: satchel banks config set")
+        message("nothing but the defaults; see: satchel bank config set")
         return
     facts(
         (name, f"{json.dumps(value, ensure_ascii=False)}  ({found.origins.get(name, 'file')})")

@@ -1,4 +1,4 @@
-"""``satchel banks owners``: who decides about a bank, and how many of them have to agree."""
+"""``satchel bank owner``: who decides about a bank, and how many of them have to agree."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +20,7 @@ from satchel.surfaces.cli._options import (
 from satchel.surfaces.cli._tree import Argument, Group
 from satchel.surfaces.cli.operating._proposing import proposed, show_matters
 
-Bank = Annotated[
-    str, Argument(help="Name of the bank, its id, or the start of that.", values="bank")
-]
+Bank = Annotated[str, Argument(help="Bank name, ID or unique ID prefix.", values="bank")]
 File = Annotated[Path, Argument(help="The file that --propose wrote.")]
 
 owners = Group(help="Who decides about a bank, and how many must agree.")
@@ -32,7 +30,7 @@ owners = Group(help="Who decides about a bank, and how many must agree.")
 def list_command(bank: Bank, as_json: Json = False) -> None:
     """List the owners of a bank, and how many of them have to sign what is decided.
 
-    Example: `satchel banks owners list assistant`
+    Example: `satchel bank owner list assistant`
     """
     _show(actions.list_owners(state.settings, bank), as_json=as_json)
 
@@ -52,7 +50,7 @@ def add_command(
 
     Where its secret is on another machine: --propose, and it signs the file there.
 
-    Example: `satchel banks owners add assistant did:key:z6Mk... --propose ben.json`
+    Example: `satchel bank owner add assistant did:key:z6Mk... --propose ben.json`
     """
     settings, newcomer = state.settings, _held(owner)
     with proposed(propose, as_json=as_json):
@@ -74,7 +72,7 @@ def threshold_command(
     That is who owns it, which machines add to it, its name, and going on after a loss. As many as
     before have to sign this, also to ask for fewer. Remembering needs no owner.
 
-    Example: `satchel banks owners threshold assistant 2 --also ben`
+    Example: `satchel bank owner threshold assistant 2 --also ben`
     """
     with proposed(propose, as_json=as_json):
         found = actions.set_threshold(state.settings, bank, owner_keys(key, also), number)
@@ -89,7 +87,7 @@ def sign_command(
 
     Read it first, and whether the bank is the one you mean: --dry-run signs nothing.
 
-    Example: `satchel banks owners sign proposal.json --key ben`
+    Example: `satchel bank owner sign proposal.json --key ben`
     """
     if dry_run:
         found = proposing.read_proposal(state.settings, file)
@@ -105,7 +103,7 @@ def sign_command(
 def enact_command(file: File, as_json: Json = False) -> None:
     """Note in the log of a bank what enough of its owners signed.
 
-    Example: `satchel banks owners enact proposal.json`
+    Example: `satchel bank owner enact proposal.json`
     """
     found = proposing.enact_proposal(state.settings, file)
     if as_json:

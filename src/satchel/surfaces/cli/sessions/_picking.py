@@ -21,10 +21,10 @@ def picked_session(bank: OpenBank) -> str:
         click.Abort: If nothing was chosen.
     """
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("which session?", hint="Name it. See: satchel sessions list.")
+        raise UsageError("which session?", hint="Name it. See: satchel session list.")
     found = list_sessions(bank)
     if not found:
-        raise UsageError("there is no session yet", hint="Record one: satchel sessions record.")
+        raise UsageError("there is no session yet", hint="Record one: satchel session record.")
     newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)[:_MOST]
     rows = [
         (one.id, f"{one.name or short(one.id)}, {count(one.messages, 'message')}  {from_of(one)}")

@@ -1,4 +1,4 @@
-"""``satchel checkpoint``, ``fork`` and ``distill``: points of a conversation, and going back."""
+"""``satchel session fork``, ``distill`` and ``checkpoint``: points of a conversation."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -38,14 +38,14 @@ class Memories(StrEnum):
     AS_OF = "as-of"
 
 
-def add_to(app: Group) -> None:
+def add_to(sessions: Group) -> None:
     """Add the commands of this module."""
-    points = Group(help="Points of a conversation to return to.")
+    points = Group(help="Manage points of a conversation to return to.")
     points.command("create")(create_command)
     points.command("list")(list_command)
-    app.add(points, name="checkpoint")
-    app.command("fork")(fork_command)
-    app.command("distill")(distill_command)
+    sessions.command("fork")(fork_command)
+    sessions.command("distill")(distill_command)
+    sessions.add(points, name="checkpoint")
 
 
 def create_command(
@@ -57,7 +57,7 @@ def create_command(
 ) -> None:
     """Keep a point of a session to return to; its end, unless another is named.
 
-    Example: `satchel checkpoint create trip --name "before booking"`
+    Example: `satchel session checkpoint create trip --name "before booking"`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         done = branching.create_checkpoint(opened, session, name=name, at=at)
@@ -71,7 +71,7 @@ def create_command(
 def list_command(session: Session, bank: InBank = None, as_json: Json = False) -> None:
     """List the points that a session can return to, those from before it was forked included.
 
-    Example: `satchel checkpoint list trip`
+    Example: `satchel session checkpoint list trip`
     """
     with opened_bank(state.settings, bank) as opened:
         found = looking.list_checkpoints(opened, session)
@@ -80,7 +80,7 @@ def list_command(session: Session, bank: InBank = None, as_json: Json = False) -
     elif found:
         show_checkpoints(found)
     else:
-        message("no checkpoints yet; make one: satchel checkpoint create SESSION")
+        message("no checkpoints yet; make one: satchel session checkpoint create SESSION")
 
 
 def fork_command(
@@ -102,7 +102,7 @@ def fork_command(
     Later messages are not in the fork, and what is kept beside them is as it was at the point.
     Memories that came later are kept. At a terminal, without a session, one can be chosen.
 
-    Example: `satchel fork trip --at 50 --name "trip by train"`
+    Example: `satchel session fork trip --at 50 --name "trip by train"`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         if session is None:
@@ -143,7 +143,7 @@ def distill_command(
     sentences are picked, none is written. A server speaks the language of OpenAI's API; what it
     answers is kept as data, and never trusted further than an agent.
 
-    Example: `satchel distill trip`
+    Example: `satchel session distill trip`
     """
     chosen = distiller_of(state.settings, distiller, model=model, endpoint=endpoint)
     with opened_bank(state.settings, bank, writes=not dry_run) as opened:

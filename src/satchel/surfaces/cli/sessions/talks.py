@@ -1,4 +1,4 @@
-"""``satchel sessions``: recording conversations and looking at them."""
+"""``satchel session``: recording conversations and looking at them."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,9 +37,8 @@ _LISTED = 100
 Last = Annotated[int, Option("--last", help="How many messages are shown.")]
 
 
-def add_to(app: Group) -> None:
+def add_to(sessions: Group) -> None:
     """Add the commands of this module."""
-    sessions = Group(help="Conversations, and their branches.")
     sessions.command("record")(record_command)
     sessions.command("set")(set_command)
     sessions.command("list")(list_command)
@@ -47,7 +46,6 @@ def add_to(app: Group) -> None:
     sessions.command("diff")(diff_command)
     sessions.command("rename")(rename_command)
     sessions.command("archive")(archive_command)
-    app.add(sessions, name="sessions")
 
 
 def record_command(
@@ -68,7 +66,7 @@ def record_command(
     of what is kept beside the messages: `{"working_state": ...}`, `{"thread_summary": "..."}` or
     `{"note": {"content": "...", "category": "task"}}`.
 
-    Example: `satchel sessions record talk.jsonl --name "trip to Oslo"`
+    Example: `satchel session record talk.jsonl --name "trip to Oslo"`
     """
     if session is not None and (name or agent or user):
         raise UsageError("--name, --agent and --user are for a new session", field="session")
@@ -102,7 +100,7 @@ def set_command(
 ) -> None:
     """Change what is kept beside a session's messages; a fork from before does not see it.
 
-    Example: `satchel sessions set trip --working-state '{"task": "book"}' --note "by train"`
+    Example: `satchel session set trip --working-state '{"task": "book"}' --note "by train"`
     """
     parsed: Any = None
     if working_state is not None:
@@ -133,7 +131,7 @@ def list_command(
 ) -> None:
     """List the newest sessions: a fork below what it was forked from, with where it begins.
 
-    Example: `satchel sessions list --all`
+    Example: `satchel session list --all`
     """
     with opened_bank(state.settings, bank) as opened:
         most = None if everything else limit
@@ -145,7 +143,7 @@ def list_command(
     elif found:
         show_tree(found)
     else:
-        message("no sessions yet; record one: satchel sessions record FILE")
+        message("no sessions yet; record one: satchel session record FILE")
 
 
 def show_command(
@@ -158,7 +156,7 @@ def show_command(
 ) -> None:
     """Show a session at one of its points: its last messages, its state, its checkpoints.
 
-    Example: `satchel sessions show trip --at 50`
+    Example: `satchel session show trip --at 50`
     """
     with opened_bank(state.settings, bank) as opened:
         found = looking.show_session(opened, session, at=at, last=None if everything else last)
@@ -177,7 +175,7 @@ def diff_command(
 ) -> int:
     """Show where two sessions part, and what each has from there on; status 1 where they differ.
 
-    Example: `satchel sessions diff trip "trip by train"`
+    Example: `satchel session diff trip "trip by train"`
     """
     with opened_bank(state.settings, bank) as opened:
         found = looking.diff_sessions(opened, one, other, limit=limit)
@@ -196,7 +194,7 @@ def rename_command(
 ) -> None:
     """Give a session another name.
 
-    Example: `satchel sessions rename 3f9a2c "trip to Oslo"`
+    Example: `satchel session rename 3f9a2c "trip to Oslo"`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         done = branching.rename_session(opened, session, name)
@@ -214,7 +212,7 @@ def archive_command(
 ) -> None:
     """Put a session away: it is not listed any more, and nothing of it is lost.
 
-    Example: `satchel sessions archive trip`
+    Example: `satchel session archive trip`
     """
     with opened_bank(state.settings, bank, writes=True) as opened:
         done = branching.archive_session(opened, session, restore=restore)

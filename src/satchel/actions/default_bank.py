@@ -1,0 +1,60 @@
+"""Which bank of a store is the default one: the home remembers its ID, for each store."""
+
+import json
+
+from satchel.actions.config import Settings
+from satchel.actions.wiring import written_place
+from satchel.disk.private import private_folder
+from satchel.disk.writing import PRIVATE_FILE, writing
+from satchel.errors import ConfigError
+from satchel.memory.parts import is_id
+
+FILE = "default-banks.json"
+_MOST_BYTES = 1 << 20
+
+
+def default_bank(settings: Settings) -> str | None:
+    """Return the ID of the store's default bank, if one was chosen.
+
+    Raises:
+        ConfigError: If the file in the home is damaged.
+    """
+    return _read(settings).get(written_place(settings.store))
+
+
+def set_default_bank(settings: Settings, bank: str | None) -> None:
+    """Remember the default bank of the store; None forgets it."""
+    place = written_place(settings.store)
+    banks = {key: value for key, value in _read(settings).items() if key != place}
+    if bank is not None:
+        banks[place] = bank
+    private_folder(settings.home)
+    text = json.dumps(banks, indent=1, sort_keys=True) + "\n"
+    with writing(settings.home / FILE, mode=PRIVATE_FILE) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+
+
+def _read(settings: Settings) -> dict[str, str]:
+    path = settings.home / FILE
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"cannot read: {error.strerror or error}", file=str(path)) from None
+    try:
+        banks = json.loads(data.decode("utf-8", "surrogateescape"))
+    except ValueError:
+        banks = None
+    if not isinstance(banks, dict) or not all(map(_is_bank, banks.values())):
+        raise ConfigError(
+            "this file does not map stores to IDs of banks",
+            file=str(path),
+            hint="Remove it, and choose the default bank again: satchel bank use NAME",
+        )
+    return banks
+
+
+def _is_bank(value: object) -> bool:
+    return isinstance(value, str) and is_id(value)

@@ -1,0 +1,147 @@
+"""The default bank: the first one, until another is chosen; no other bank breaks a bare command."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from satchel import Satchel
+from satchel.actions.config import load_settings
+from satchel.actions.default_bank import FILE
+from satchel.errors import UnknownBankError
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+def of_owners(path: Path) -> Path:
+    """Write a file with memories of three users."""
+    rows = [
+        {"id": str(number), "memory": f"{user} likes tea", "user_id": user}
+        for number, user in enumerate(("ada", "bob", "eve"))
+    ]
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def default_of(satchel: Run) -> list[str]:
+    """Return the names of the banks that are listed as the default."""
+    return [bank["name"] for bank in satchel("bank", "list", "--json").json if bank.get("default")]
+
+
+def test_the_first_bank_stays_the_default_when_others_are_created(
+    satchel: Run, mem0: Path, tmp_path: Path
+) -> None:
+    """By a command, by an import into a bank of its own, and by one that creates several."""
+    assert satchel("remember", "Ada drinks tea").status == 0
+    assert satchel("bank", "create", "web").status == 0
+    assert satchel("import", mem0, "--bank", "assistant").status == 0
+    ran = satchel("import", of_owners(tmp_path / "owners.json"))
+    assert ran.status == 0
+    assert "created 3 banks; the default bank is as before" in ran.err
+    assert "Ada drinks tea" in satchel("recall", "tea").out
+    assert satchel("list", "--json").json["memories"][0]["text"] == "Ada drinks tea"
+    assert default_of(satchel) == ["default"]
+
+
+def test_another_bank_is_chosen_by_use_and_kept_by_the_home(satchel: Run) -> None:
+    """By its id: under another name it is the same. Options and variables go first."""
+    for name in ("one", "two", "three"):
+        assert satchel("bank", "create", name).status == 0
+    assert default_of(satchel) == ["one"]
+    ran = satchel("bank", "use", "two")
+    assert (ran.status, "two is the default bank" in ran.err) == (0, True)
+    assert satchel("bank", "rename", "two", "second").status == 0
+    assert satchel("remember", "kept in the second").status == 0
+    assert "kept in" in satchel("list", "--bank", "second").out
+    assert satchel("list", "--bank", "one").out == ""
+    assert default_of(satchel) == ["second"]
+    path = load_settings().home / FILE
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_variable_goes_before_the_default(
+    satchel: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For one shell; what the home remembers is not touched."""
+    for name in ("one", "two"):
+        assert satchel("bank", "create", name).status == 0
+    monkeypatch.setenv("SATCHEL_BANK", "two")
+    assert satchel("remember", "tea").status == 0
+    monkeypatch.delenv("SATCHEL_BANK")
+    assert satchel("list").out == ""
+
+
+def test_each_store_has_a_default_of_its_own(satchel: Run, tmp_path: Path) -> None:
+    """The same home, two stores."""
+    other = tmp_path / "other.db"
+    for words in ((), ("--store", other)):
+        for name in ("one", "two"):
+            assert satchel(*words, "bank", "create", name).status == 0
+    assert satchel("bank", "use", "two").status == 0
+    assert satchel("--store", other, "remember", "tea").status == 0
+    assert "tea" in satchel("--store", other, "list", "--bank", "one").out
+    assert satchel("list").out == ""
+
+
+def test_banks_are_named_where_none_is_the_default(satchel: Run, tmp_path: Path) -> None:
+    """After an import that began with several; the error is one line, with what to do."""
+    assert satchel("import", of_owners(tmp_path / "owners.json")).status == 0
+    ran = satchel("recall", "tea", "--json")
+    assert (ran.status, ran.error["code"], ran.error["field"]) == (2, "usage", "bank")
+    assert all(name in ran.error["message"] for name in ("ada", "bob", "eve"))
+    assert "satchel bank use" in ran.error["hint"]
+    bob = next(
+        each["name"] for each in satchel("bank", "list", "--json").json if "bob" in each["name"]
+    )
+    assert satchel("bank", "use", bob).status == 0
+    assert "bob likes tea" in satchel("recall", "tea").out
+
+
+def test_a_default_bank_that_was_deleted_is_no_default(satchel: Run) -> None:
+    """The only one left is."""
+    for name in ("one", "two"):
+        assert satchel("bank", "create", name).status == 0
+    assert satchel("bank", "delete", "one", "--yes").status == 0
+    assert satchel("remember", "tea").status == 0
+    assert default_of(satchel) == ["two"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"x": 1}', '{"x": "blake3:0"}'])
+def test_a_damaged_file_of_defaults_is_refused_by_name(satchel: Run, text: str) -> None:
+    """Nobody writes into a bank that was not meant."""
+    for name in ("one", "two"):
+        assert satchel("bank", "create", name).status == 0
+    (load_settings().home / FILE).write_text(text)
+    ran = satchel("remember", "tea", "--json")
+    assert (ran.status, ran.error["code"]) == (2, "config.invalid")
+    assert FILE in ran.error["file"]
+
+
+def test_python_has_the_same_default_and_creates_on_request(own_home: Path) -> None:
+    """``bank()``, ``use_bank`` and ``bank(name, create=True)``."""
+    del own_home
+    with Satchel.open() as store:
+        first = store.bank()
+        web = store.bank("web", create=True)
+        assert store.bank("web", create=True).id == web.id
+        assert store.bank().id == first.id
+        with pytest.raises(UnknownBankError):
+            store.bank("nobody")
+        assert store.use_bank("web").default
+        assert store.bank().id == web.id
+
+
+def test_a_token_holder_changes_no_default(satchel: Run, tmp_path: Path) -> None:
+    """Attack: a holder redirects what the owner writes from now on."""
+    for name in ("one", "two"):
+        assert satchel("bank", "create", name).status == 0
+    token = tmp_path / "x.token"
+    issue = ("token", "issue", "--audience", "default", "--everything", "--bank", "two")
+    assert satchel(*issue, "--output", token).status == 0
+    assert satchel("--token", token, "bank", "use", "two").status == 3
+    assert default_of(satchel) == ["one"]

@@ -1,0 +1,132 @@
+"""What the log said is remembered outside the store, and believed of the same log alone."""
+
+import apsw
+import pytest
+from bank_kit import filled, keep
+
+from satchel.actions.bank_health import check_banks
+from satchel.actions.config import load_settings
+from satchel.actions.memories.changing import forget, restore
+from satchel.actions.memories.listing import Wanted, list_memories
+from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.wiring import witness_of
+from satchel.errors import VerificationError
+from satchel.ledger import fold_cache
+from satchel.ledger.folding import Fact, Fold
+from satchel.ports.rows import Filter
+
+
+@pytest.fixture(autouse=True)
+def remembering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few records are worth remembering here."""
+    monkeypatch.setattr(fold_cache, "_MANY", 1)
+
+
+def _edit(sql: str, *values: bytes) -> None:
+    connection = apsw.Connection(load_settings().store.removeprefix("sqlite:///"))
+    try:
+        connection.execute(sql, values)
+        assert connection.total_changes() > 0
+    finally:
+        connection.close()
+
+
+def _shown(bank: OpenBank) -> list[str]:
+    return [memory.id for memory in list_memories(bank, Wanted())]
+
+
+def _fill() -> tuple[str, str]:
+    """Make a bank in which one memory was forgotten; what its log says is remembered then."""
+    with filled() as bank:
+        stays, gone = keep(bank, "the wombat sleeps"), keep(bank, "a wombat that is forgotten")
+        forget(bank, [gone])
+    with opened_bank(load_settings()) as bank:
+        assert _shown(bank) == [stays]
+        assert witness_of(load_settings()).fold_path(bank.id).stat().st_mode & 0o777 == 0o600
+    return stays, gone
+
+
+def test_statuses_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that opens the bank later takes only what the log says since."""
+    stays, gone = _fill()
+    taken = list[int]()
+    take = Fold.take
+
+    def counted(fold: Fold, facts: list[Fact], size: int) -> object:
+        taken.append(len(facts))
+        return take(fold, facts, size)
+
+    monkeypatch.setattr(Fold, "take", counted)
+    with opened_bank(load_settings()) as bank:
+        assert _shown(bank) == [stays]
+        assert taken == [0]
+    with filled() as bank:
+        restore(bank, [gone])
+        assert sorted(_shown(bank)) == sorted([stays, gone])
+    with opened_bank(load_settings()) as bank:
+        assert sorted(_shown(bank)) == sorted([stays, gone])
+
+
+def test_without_it_or_with_nonsense_the_log_is_read() -> None:
+    """A cache: what is listed, and refused, is the same."""
+    stays, _ = _fill()
+    with opened_bank(load_settings()) as bank:
+        path = witness_of(load_settings()).fold_path(bank.id)
+    remembered = path.read_bytes()
+    for cache in (b"", b"nonsense" * 9, remembered[:-1] + b"x", remembered):
+        path.write_bytes(cache)
+        with opened_bank(load_settings()) as bank:
+            assert _shown(bank) == [stays]
+
+
+def test_a_memory_hidden_by_a_status_taken_back_is_refused() -> None:
+    """What was remembered as retired and is restored since is not hidden by its old column."""
+    _, gone = _fill()
+    with filled() as bank:
+        restore(bank, [gone])
+    _edit("UPDATE record SET retired = 5 WHERE id = ?", bytes.fromhex(gone.removeprefix("blake3:")))
+    with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+        _shown(bank)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "DELETE FROM record WHERE type = 'status'",
+        "UPDATE record SET type = 'semantic' WHERE type = 'status'",
+        "UPDATE record SET body = zeroblob(9) WHERE type = 'status'",
+        "UPDATE record SET id = zeroblob(32) WHERE type = 'status'",
+        (
+            "UPDATE record SET type = CASE type WHEN 'semantic' THEN 'status' ELSE 'semantic' END"
+            " WHERE type IN ('semantic', 'status') AND retired IS NULL"
+        ),
+        "UPDATE record SET retired = NULL",
+    ],
+)
+def test_an_edit_of_what_is_remembered_brings_nothing_back_and_is_found(edit: str) -> None:
+    """A forgotten memory stays forgotten, or the bank is refused; ``doctor`` names the bank."""
+    stays, _ = _fill()
+    _edit(edit)
+    try:
+        with opened_bank(load_settings()) as bank:
+            assert _shown(bank) == [stays]
+    except VerificationError:
+        pass
+    assert any(check.state == "problem" for check in check_banks(load_settings()))
+
+
+def test_who_reads_statuses_notices_that_one_is_hidden_by_its_type() -> None:
+    """They were not read when the bank was opened, so they are counted by their leaves."""
+    statuses = Filter(types=frozenset({"status"}))
+    _fill()
+    with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:
+        assert len(list(view.newest(statuses))) == 1
+    _edit(
+        "UPDATE record SET type = CASE type WHEN 'semantic' THEN 'status' ELSE 'semantic' END"
+        " WHERE place IN (SELECT max(place) FROM record WHERE type IN ('semantic', 'status')"
+        " GROUP BY type)"
+    )
+    with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:
+        for read in (view.newest, view.scan):
+            with pytest.raises(VerificationError):
+                list(read(statuses))
