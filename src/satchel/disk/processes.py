@@ -53,11 +53,15 @@ def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memoryvie
     with suppress(OSError):  # more than a user may have; then it is as large as it was
         fcntl.fcntl(sender.fileno(), fcntl.F_SETPIPE_SZ, _AHEAD)
     process = context.Process(target=_run, args=(receiver, sender, frames), daemon=True)
+    is_frozen = gc.get_freeze_count() > 0
     try:
+        gc.freeze()  # who looks for cycles in what both share has a copy made of it
         process.start()
         sender.close()  # so that the end of the other process is seen here
         yield _received(receiver)
     finally:
+        if not is_frozen:
+            gc.unfreeze()
         receiver.close()
         sender.close()
         if process.pid is not None:
