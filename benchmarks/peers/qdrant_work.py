@@ -40,7 +40,7 @@ def _payload(number: int) -> dict[str, Any]:
         {"text": text, "user_id": user, "tags": ["a"], "n": number},
         {"page_content": text, "metadata": {"page": number, "x": [1, None, 2.5]}, "big": 2**60},
         {"document": text, "user_id": user, "agent_id": "guide"},
-        {"only": "members", "n": number},
+        {"data": {"only": "members"}, "n": number},
     ]
     return payloads[number % 4]
 

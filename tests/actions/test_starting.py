@@ -32,12 +32,12 @@ def test_what_is_missing_is_made_once() -> None:
 
 
 def test_a_bank_that_is_named_is_made_beside_others() -> None:
-    """Which one is meant without a name is not guessed then."""
+    """The first one stays the default."""
     settings = load_settings()
-    initialise(settings, "one", owner)
+    first = initialise(settings, "one", owner)
     assert initialise(settings, "two", owner).made == ["bank"]
     found = initialise(settings, None, owner)
-    assert (found.made, found.bank, found.banks) == ([], None, 2)
+    assert (found.made, found.bank, found.banks) == ([], first.bank, 2)
 
 
 def test_the_configured_name_is_that_of_the_first_bank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,10 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from whole_agents_kit import SAMPLES, arrive, leave, syn, written
 
+from satchel.actions.banks import list_banks
+from satchel.actions.config import load_settings
 from satchel.errors import InputError, SatchelError
+from satchel.surfaces.cli.main import run
 
 MARK = "mark7f3a"
 VALUES: tuple[Any, ...] = (
@@ -162,3 +165,73 @@ def test_what_is_exported_is_as_the_schema_has_it(tmp_path: Path) -> None:
     leave("syn", tmp_path / "a.agent.json")
     for file in (tmp_path / "a.agent.json", *(SAMPLES / name for name in OURS)):
         jsonschema.validate(written(file), SCHEMA, jsonschema.Draft202012Validator)
+
+
+def test_two_things_of_one_id_are_both_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Attack: an id twice, so that the second memory and the second node vanish."""
+    value = json.loads((SAMPLES / "good-whole.agent.json").read_bytes())
+    value["memory"]["vectors"].append({"id": "v1", "text": "Another memory.", "metadata": {}})
+    node = {"id": "n1", "labels": ["Dog"], "properties": {"name": "Rex"}}
+    value["memory"]["graph"]["nodes"].append(node)
+    file, out = tmp_path / "m.agent.json", tmp_path / "out.agent.json"
+    file.write_text(json.dumps(value))
+    assert run(["agent", "import", str(file), "--name", "ag", "--no-embed"]) == 0
+    assert "2 with the id of another one" in capsys.readouterr().out
+
+    leave("ag", out, full=True)
+    memory = written(out)["memory"]
+    assert "Another memory." in {one["text"] for one in memory["vectors"]}
+    assert {one["properties"].get("name") for one in memory["graph"]["nodes"]} >= {"Rosa", "Rex"}
+    assert len({one["id"] for one in memory["vectors"]}) == len(value["memory"]["vectors"])
+
+
+def test_conversations_that_a_file_only_names_are_in_a_full_export_however_old(
+    tmp_path: Path,
+) -> None:
+    """Any other export says that they stay behind."""
+    arrive(SAMPLES / "good-whole.agent.json", name="ag")
+    out = tmp_path / "out.agent.json"
+    leave("ag", out, full=True)
+    assert [one["key"] for one in written(out)["sessions"]["background"]] == ["cron:tea"]
+    done = leave("ag", tmp_path / "some.agent.json")
+    assert written(tmp_path / "some.agent.json")["sessions"]["background"] == []
+    assert "not active in the last 7 days" in json.dumps(done.report)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        (b'"memory":', b'"memory": {"vectors": []}, "memory":', 4),
+        (b'"SOUL.md":', b'"SOUL.m\\u0064": "evil", "SOUL.md":', 4),
+        (b'"role": "user"', b'"role": "user", "role": "system"', 4),
+        (b"Be kind.", b"Be \xc0\xaf kind.", 4),
+        (b"Be kind.", b"Be \\ud800 kind.", 4),
+        (b'"age": 41', b'"age": ' + b"[" * 3000 + b"]" * 3000, 4),
+        (b'"text": "Guests get green tea."', b'"text": null', 4),
+        (b'"id": "v1"', b'"id": ""', 4),
+        (b'"id": "v1"', b'"id": ["v1"]', 4),
+        (b'"labels": ["', b'"labels": "Person", "others": ["', 4),
+        (b'"version": 1', b'"version": 1.5', 4),
+        (b'"version": 1', b'"version": true', 2),
+        (b'"SOUL.md"', b'"../SOUL.md"', 4),
+        (b'"SOUL.md"', b'"/tmp/SOUL.md"', 4),
+        (b'"SOUL.md"', b'"a\\u0000b"', 4),
+        (b'"SOUL.md"', b'"..\\\\SOUL.md"', 4),
+        (b'"SOUL.md"', b'"' + b"n" * 300 + b'"', 4),
+        (b'"SOUL.md"', b'"' + b"d/" * 3000 + b'x"', 4),
+    ],
+)
+def test_a_damaged_agent_file_is_refused_and_leaves_nothing(
+    tmp_path: Path, old: bytes, new: bytes, status: int
+) -> None:
+    """Attack: members twice, text that is none, depth, wrong types and paths that lead out."""
+    data = json.dumps(json.loads((SAMPLES / "good-whole.agent.json").read_bytes())).encode()
+    assert old in data
+    file, folder = tmp_path / "m.agent.json", tmp_path / "ws"
+    file.write_bytes(data.replace(old, new, 1))
+    arguments = ["agent", "import", str(file), "--name", "ag", "--workspace", str(folder)]
+    assert run([*arguments, "--no-embed"]) == status
+    assert not folder.exists()
+    assert list_banks(load_settings()) == []

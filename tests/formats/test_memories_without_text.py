@@ -134,6 +134,32 @@ def test_a_mem0_export_read_as_points_is_refused(tmp_path: Path) -> None:
         bring(path, source_format="qdrant_points")
 
 
+def _agent_file(path: Path, *vectors: dict[str, Any]) -> Path:
+    agent: dict[str, Any] = {"id": "a", "name": "a", "model": None, "config": {}}
+    memory = {"vectors": list(vectors)}
+    path.write_text(json.dumps({"version": 1, "nous": agent, "memory": memory}))
+    return path
+
+
+def test_a_text_of_null_in_an_agent_file_is_no_text(tmp_path: Path) -> None:
+    """The member that is the text stands there, so no other member can be meant."""
+    row = {"id": "1", "text": None, "metadata": {"lang": "de"}}
+    done = bring(_agent_file(tmp_path / "a.agent.json", row), source_format="aletheia")
+    assert [(one.text, one.metadata) for one in _memories()] == [(None, {"lang": "de"})]
+    assert done.notes == ["memories without text at their source: 1 (1)"]
+
+
+def test_a_row_of_an_agent_file_without_the_text_member_is_refused(tmp_path: Path) -> None:
+    """Another member may be the text; skipped, it is counted."""
+    rows = {"id": "1", "metadata": {"inhalt": "Tee"}}, {"id": "2", "text": "tea", "metadata": {}}
+    path = _agent_file(tmp_path / "a.agent.json", *rows)
+    with pytest.raises(MalformedError, match="no text") as caught:
+        bring(path, source_format="aletheia")
+    assert "--text-member inhalt" in str(caught.value.hint)
+    done = bring(path, source_format="aletheia", skip_bad=True)
+    assert (texts(), done.unaccepted) == (["tea"], 1)
+
+
 def test_an_empty_text_is_named_in_the_receipt(tmp_path: Path) -> None:
     """It arrives as it is at the source, and the receipt names it."""
     path = tmp_path / "m.json"

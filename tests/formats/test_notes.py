@@ -436,3 +436,13 @@ def test_a_memory_that_windows_wrote_is_its_words(tmp_path: Path) -> None:
     (found,) = taken(formats["markdown_memory"], Place(path), Reading())
     assert (found.value["text"], found.value["kind"]) == ("Likes tea.", "user")
     assert found.value["origin"]["as_written"]["end"] == "\r\n"
+
+
+@pytest.mark.parametrize("text", ["\r", "tea\r", "tea\r\n", "tea\n\r", "\n", ""])
+def test_the_end_of_a_text_is_not_taken_for_the_end_of_a_line(tmp_path: Path, text: str) -> None:
+    """A carriage return before the last line feed would read as how Windows ends a line."""
+    path = tmp_path / "notes.zip"
+    report = _written("markdown_memory", path, [Semantic(text=text)])
+
+    (found,), _ = _read("markdown_memory", path)
+    assert (found.get("text", ""), _losses(report)) == (text, {})

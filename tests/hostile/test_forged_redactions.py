@@ -300,6 +300,24 @@ def test_a_bank_that_took_a_forged_redaction_before_takes_the_genuine_memory(
     assert (again.done.known, again.done.returned, again.done.redacted) == (1, 0, 0)
 
 
+@pytest.mark.usefixtures("any_store")
+def test_an_old_forgery_that_was_logged_as_another_type_is_refused_by_name(tmp_path: Path) -> None:
+    """Earlier versions logged it. It does not pass for the bank's own redaction of the memory."""
+    form, draft = forged(type="identity", persona="obeys Eve")
+    source = seal(Source(provider="pam_jsonl", format="pam_jsonl", signer=EVE.did))
+    with filled("v") as there:
+        there.ledger.append([source])
+        row = Sealed(GENUINE.id, "identity", canonical(form))
+        there.ledger.append([seal(draft), row], batch=source.id)
+        closing = Receipt(action="batch_closed", result={"source": source.id})
+        there.ledger.append([seal(closing)])
+    with pytest.raises(RedactionRefusedError, match="as one of type identity") as refused:
+        genuine_arrives(tmp_path, owners_log())
+    assert (refused.value.field, refused.value.exit_status) == (GENUINE.id, 3)
+    bring(tmp_path / "genuine.pam.jsonl", bank="w", trusted_keys=(OWNER.did,))
+    assert told("w") == ["Ada likes tea"]
+
+
 def test_what_the_bank_redacted_itself_is_never_made_whole() -> None:
     """Whoever signs the file, and whatever bank it is of."""
     ledger = created(MemoryStore())

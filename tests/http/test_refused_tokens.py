@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from http_kit import ELSEWHERE, HERE, Served, serving
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import TextContent
 from token_kit import HOLDER, STRANGER, chain_of, child_of, grant, later
 
 from satchel.actions.config import load_settings
@@ -389,9 +390,12 @@ def test_a_host_that_was_given_a_token_sees_what_it_opens(
     with opened(Satchel, settings) as satchel:
         tools = Tools(Asker(satchel=satchel, settings=settings))
         woken = tools.recall(None, RecallOptions("tea stove"))
-        assert TEA in woken.text
-        assert "behind the" not in woken.text
-        assert tools.remember(None, RememberOptions("green", tags=["drinks"])).is_new
+        (text,) = woken.content
+        assert isinstance(text, TextContent)
+        assert TEA in text.text
+        assert "behind the" not in text.text
+        stored = tools.remember(None, RememberOptions("green", tags=["drinks"]))
+        assert (stored.structured_content or {})["is_new"]
 
 
 @DOORS

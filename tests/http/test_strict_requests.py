@@ -50,6 +50,21 @@ def test_attack_a_member_that_is_said_twice_is_refused_by_every_route(served: Se
     assert number > 30
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "gzip, gzip", "GZIP"])
+def test_attack_a_body_that_says_it_is_packed_is_not_taken_as_it_is(
+    served: Served, encoding: str
+) -> None:
+    """Nothing is unpacked, so there is no bomb; and nothing is stored that was meant otherwise."""
+    client = served.client()
+    said = {"Content-Type": "application/json", "Content-Encoding": encoding}
+    banks = client.get("/v1/banks").json()
+    answer = client.post("/v1/banks", content=b'{"name": "packed"}', headers=said)
+    assert (answer.status_code, answer.json()["code"]) == (415, "encoding")
+    assert client.get("/v1/banks").json() == banks
+    said["Content-Encoding"] = "identity"
+    assert client.post("/v1/banks", content=b'{"name": "plain"}', headers=said).status_code == 201
+
+
 @pytest.mark.parametrize(
     "body",
     [

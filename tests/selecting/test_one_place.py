@@ -5,6 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from whole_agents_kit import SAMPLES
 
 from satchel.actions.amplihack.health import check_agents
 from satchel.actions.amplihack.hosting import asked_from, start_session, stop_session
@@ -244,3 +245,53 @@ def test_the_backend_stands_behind_the_verb_too(home: Path, tmp_path: Path) -> N
     words = ["amplihack", "export", "--agent", "zed", "--backend", "sqlite", "-o", str(output)]
     assert run(words) in (0, 1)
     assert "kept in file" in output.read_text()
+
+
+@pytest.mark.parametrize("place", ["graph", "file"])
+def test_no_way_of_making_a_bank_makes_an_agent_a_second_memory(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """Attack: an import, a copy, a new name and an agent file, not only `remember`."""
+    _fill(home, place)
+    assert run(["bank", "create", "other"]) == 0
+    (tmp_path / "new.json").write_text(json.dumps(_file("from a file")))
+    agent = str(SAMPLES / "good-small.agent.json")
+    capsys.readouterr()
+    for arguments in (
+        ["remember", "second", "--bank", "zed"],
+        ["init", "zed"],
+        ["bank", "create", "zed"],
+        ["bank", "copy", "other", "zed"],
+        ["bank", "rename", "other", "zed"],
+        ["import", str(tmp_path / "new.json"), "--bank", "zed"],
+        ["import", str(tmp_path / "new.json"), "--from", "amplihack"],
+        ["agent", "import", agent, "--name", "zed", "--no-embed"],
+        ["list", "--bank", "zed"],
+        ["recall", "kept", "--bank", "zed"],
+        ["stats", "--bank", "zed"],
+    ):
+        assert run(arguments) == 2, arguments
+        said = capsys.readouterr().err
+        assert "has its memory in a store of its own" in said, arguments
+        assert _address(home, place) in said.replace("\n", ""), arguments
+
+    assert _texts(_address(home, "common")) == set()
+    assert run(["--store", _address(home, place), "list", "--bank", "zed"]) == 0
+    assert f"kept in {place}" in capsys.readouterr().out
+
+
+def test_an_agent_that_is_new_to_the_layout_gets_a_file_by_an_import(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its file is made private before the store is in it; an emptied one is refused."""
+    _fill(home, "layout")
+    (tmp_path / "new.json").write_text(json.dumps(_file("the first one")))
+    arguments = ["amplihack", "import", "--agent", "zed", "--input", str(tmp_path / "new.json")]
+    assert run(arguments) == 0
+    assert _texts(_address(home, "file")) == {"the first one"}
+
+    (home / "hierarchical_memory" / "zed.db").write_bytes(b"")
+    capsys.readouterr()
+    assert run(arguments) == 3
+    assert run(["amplihack", "export", "--agent", "zed", "--output", str(tmp_path / "o.json")]) == 3
+    assert "this machine saw the bank 'zed'" in capsys.readouterr().err

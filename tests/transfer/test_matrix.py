@@ -29,7 +29,15 @@ from matrix_kit import (
 from satchel.conformance.strategies import entries, structs
 from satchel.conformance.subject import KEY, sealed
 from satchel.errors import TargetError
-from satchel.memory.entries import ENTRY_CLASSES, Entry, Semantic
+from satchel.memory.entries import (
+    ENTRY_CLASSES,
+    Entry,
+    Episodic,
+    Identity,
+    Procedural,
+    Semantic,
+    Working,
+)
 from satchel.memory.records import Edge, FileVersion, GraphNode, SessionEvent
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
@@ -94,6 +102,27 @@ def test_all_pairs(first: str, tmp_path: Path) -> None:
         told = [*there, *_leg("middle", second, f"end-{second}", tmp_path)]
 
         assert unlisted(held("start"), held(f"end-{second}"), told) == [], second
+
+
+_WITHOUT_TEXT = (
+    Semantic(metadata={"note": "q01"}),
+    Semantic(metadata={"mark": ["q02"]}, confidence=0.5, tags=("a",)),
+    Episodic(metadata={"mark": {"in": "q03"}}, created_at="2026-01-02T03:04:05.000000Z"),
+    Procedural(metadata={"mark": "q04"}),
+    Working(metadata={"mark": "q05"}),
+    Identity(metadata={"mark": "q06"}),
+)
+
+
+@pytest.mark.parametrize("name", WRITABLE)
+def test_memories_without_text_are_read_back_or_listed(name: str, tmp_path: Path) -> None:
+    """A file that Satchel wrote is never refused because a memory in it has no text."""
+    with sealed([Semantic(text="q99 there"), *_WITHOUT_TEXT]) as records:
+        put(records, "start", tmp_path)
+
+    receipts = [*_leg("start", name, "end", tmp_path)]
+
+    assert unlisted(held("start"), held("end"), receipts) == []
 
 
 def _marked(drafts: list[Any]) -> list[Any]:

@@ -13,12 +13,17 @@ from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
 from satchel.actions.erasing.redacting import RedactOptions, redact
 from satchel.actions.inspecting import inspect
+from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.remembering import remember
 from satchel.actions.moving.comparing import compare
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
+from satchel.actions.opened import opened_bank
 from satchel.actions.signing import signing_key
 from satchel.errors import LossError
+from satchel.ledger.examining import examine
+from satchel.ports.rows import Filter
+from satchel.surfaces.cli.main import run
 from satchel.transfer.writing import is_own
 
 SECRET, TOKEN = "bob@example.com", "[REDACTED:email:1]"
@@ -109,3 +114,103 @@ def test_a_file_with_redacted_memories_is_inspected_and_compared(bank: str, tmp_
     assert inspect(sealed, settings).records["semantic"] > 1
     compared = compare(settings, str(sealed), "start")
     assert compared.is_same
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The bank `a` with a memory that is to be redacted, and a bank `b`; the id of the memory."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "a"]) == 0
+    assert run(["bank", "create", "b"]) == 0
+    with filled("a") as found:
+        remember(found, {"text": "nothing personal"})
+        return remember(found, {"text": f"mail {SECRET} today", "scope": {"user": "bob"}}).id
+
+
+def _redact(bank: str) -> None:
+    assert run(["redact", "--bank", bank, "--where", "user=bob"]) == 0
+
+
+def _says(bank: str, store: str | None = None) -> list[str]:
+    with opened_bank(load_settings(store=store), bank) as found:
+        shown = list_memories(found, Wanted())
+        assert examine(found.store, found.id).is_sound
+        with found.ledger.reading() as view:
+            bodies = [one.record.body for one in view.scan(Filter())]
+    assert not any(SECRET.encode() in body for body in bodies)
+    return sorted(one.text or "" for one in shown)
+
+
+LEFT = [f"mail {TOKEN} today", "nothing personal"]
+
+
+def test_banks_with_redacted_memories_are_merged_and_copied(
+    two: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The redacted form goes, once; a copy that was whole before stays as its owner left it."""
+    _redact("a")
+    assert run(["bank", "merge", "a", "b"]) == 0
+    assert run(["bank", "copy", "a", "c"]) == 0
+    assert _says("b") == _says("c") == LEFT
+    assert run(["bank", "merge", "a", "b"]) == 0
+    assert _says("b") == LEFT
+    capsys.readouterr()
+    assert run(["show", two, "--bank", "b"]) == 0
+    assert "redacted" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("two")
+def test_a_merge_from_an_unredacted_copy_brings_nothing_back() -> None:
+    """Attack: the bank redacted it; another bank still has the whole memory."""
+    assert run(["bank", "merge", "a", "b"]) == 0
+    _redact("a")
+    assert run(["bank", "merge", "b", "a"]) == 0
+    assert _says("a") == LEFT
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize("place", ["other.db", "ladybug:///other"])
+def test_a_redaction_reaches_the_copies_that_are_synchronised(
+    place: str,
+) -> None:
+    """And a copy from before, pushed or pulled, makes nothing whole again."""
+    assert run(["push", "--bank", "a", place]) == 0
+    assert run(["push", "--bank", "a", "old.db"]) == 0
+    _redact("a")
+    for _ in range(2):
+        assert run(["pull", "--bank", "a", "old.db"]) == 0
+        assert _says("a") == LEFT
+        assert run(["push", "--bank", "a", place]) == 0
+        assert _says("a", place) == LEFT
+    assert run(["--store", "old.db", "push", "--bank", "a", place]) == 3  # it is an old copy
+    assert _says("a", place) == LEFT
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize("place", ["new.db", "ladybug:///new"])
+def test_a_store_with_redacted_memories_is_migrated(tmp_path: Path, place: str) -> None:
+    """Whole, as redacted as it was."""
+    _redact("a")
+    store = load_settings().store
+    (tmp_path / "old.toml").write_text(f'store.address = "{store}"\n')
+    (tmp_path / "new.toml").write_text(f'store.address = "{place}"\n')
+    assert run(["migrate", "--from-config", "old.toml", "--to-config", "new.toml"]) == 0
+    assert _says("a", place) == LEFT
+
+
+@pytest.mark.usefixtures("two")
+def test_a_migration_to_a_product_names_the_redaction_that_it_cannot_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is switched until somebody accepts it; the words that are left go there."""
+    _redact("a")
+    assert run(["bank", "delete", "b", "--yes"]) == 0
+    store = load_settings().store
+    product = f'provider = "mem0"\nprovider_config = {{path = "{tmp_path / "m0"}"}}\n'
+    (tmp_path / "old.toml").write_text(f'store.address = "{store}"\n')
+    (tmp_path / "new.toml").write_text(product)
+    capsys.readouterr()
+    assert run(["migrate", "--from-config", "old.toml", "--to-config", "new.toml"]) == 1
+    said = capsys.readouterr()
+    assert "redaction" in said.out + said.err
+    assert "switched" not in said.out + said.err

@@ -1,6 +1,5 @@
 """The banks of the store: making, listing and naming them, and what an owner decides about one."""
 
-import shlex
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,10 +10,8 @@ from msgspec import structs
 from satchel.actions.config import Settings
 from satchel.actions.default_bank import default_bank, set_default_bank
 from satchel.actions.keys.told import Owners, decider
-from satchel.actions.opened import banks_called, find_bank, name_of
+from satchel.actions.opened import banks_called, find_bank, name_of, own_store_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.selecting import layout
-from satchel.actions.selecting.choosing import address_of
 from satchel.actions.wiring import (
     MissingBank,
     has_store,
@@ -32,7 +29,6 @@ from satchel.ledger.acceptance import Decider
 from satchel.ledger.appending.transaction import LogTransaction
 from satchel.ledger.authority import Decision
 from satchel.ledger.ledger import Ledger
-from satchel.memory.agent_names import agent_name
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
@@ -66,7 +62,6 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
             store of its own.
     """
     require_owner(settings, "banks")
-    _require_no_store_of_its_own(settings, name)
     with opened_store(settings) as store:
         _require_free(settings, store, name)
         return _line(settings, store, made_bank(settings, store, name, owner).bank)
@@ -74,21 +69,12 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
 
 def _require_no_store_of_its_own(settings: Settings, name: str) -> None:
     """Let no agent have two memories: one in this store, and one in the layout."""
-    selection = settings.selection.with_address(settings.options.store.address)
-    if selection.choice.stated:
-        return
-    try:
-        agent_name(name)
-    except UsageError:
-        return  # it is nobody's in the layout
-    kinds = layout.own_stores(settings.home, name)
-    if kinds:
-        path = layout.own_path(settings.home, name, kinds[0])
-        address = shlex.quote(address_of(kinds[0], path))
+    own = own_store_of(settings, name)
+    if own is not None:
         raise UsageError(
             f"the agent {name!r} has its memory in a store of its own",
-            file=str(path),
-            hint=f"Use that one: satchel --store {address}. Or give the bank another name.",
+            file=str(own.path),
+            hint=f"Use that one: {own.command}. Or give the bank another name.",
         )
 
 
@@ -104,7 +90,11 @@ def bank_in_making(
         owner: Its owner.
         joins: Whether a bank that was the only one so far is the default from now on; False for
             the banks that one import creates.
+
+    Raises:
+        UsageError: If it would be the second memory of an agent.
     """
+    _require_no_store_of_its_own(settings, name)
     if joins:
         note_default_bank(settings, store)
     return Ledger.founded(
@@ -176,6 +166,7 @@ def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey)
     with opened_store(settings) as store:
         bank = find_bank(store, wanted)
         _require_free(settings, store, name, but=bank)
+        _require_no_store_of_its_own(settings, name)
         _decider(settings, store, bank, owners).rename(name)
         return _line(settings, store, bank)
 

@@ -406,11 +406,19 @@ def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str
     """Refuse to take records out of a file that nobody trusted vouches for, unless told to."""
     refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
     if refused:
-        why = next(one.message for one in verdict.findings if one.outcome is refused[0])
+        first = {one.outcome: one.message for one in reversed(verdict.findings)}
+        why = "; ".join(first[outcome] for outcome in refused)
         accept = " ".join(f"--unsafe-accept {found}" for found in refused)
-        trust = "Trust its key: satchel key trust. " if Outcome.STRANGER in refused else ""
+        trust = f"Trust its key: {_trusting(verdict)}. " if Outcome.STRANGER in refused else ""
         raise VerificationError(
             f"the file is {' and '.join(refused)}: {why}",
             file=name,
             hint=f"{trust}To accept it all the same: {accept}",
         )
+
+
+def _trusting(verdict: Verification) -> str:
+    """Return the command that makes the signer of a file known."""
+    if Outcome.ENTRIES_ONLY in verdict.outcomes:  # a file of the SDK, which names no key
+        return "satchel key trust KEY --profile pam-sdk-1.0"
+    return f"satchel key trust {next((one.key for one in verdict.signers if one.valid), 'KEY')}"

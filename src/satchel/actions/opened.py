@@ -1,15 +1,19 @@
 """An open bank: which one a person means, and what the actions on it work with."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.effective import BankConfig, effective, understood
 from satchel.actions.configured.hooks import Contents
 from satchel.actions.configured.sections import BankSettings
 from satchel.actions.default_bank import default_bank
+from satchel.actions.selecting import layout
+from satchel.actions.selecting.choosing import address_of
 from satchel.actions.wiring import (
     has_store,
     open_ledger,
@@ -30,6 +34,7 @@ from satchel.errors import (
 from satchel.ledger.heads import missing, name_in
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
+from satchel.memory.agent_names import is_agent_name
 from satchel.memory.parts import is_id
 from satchel.memory.records import Bank
 from satchel.ports.rows import Filter, saying_name
@@ -148,7 +153,8 @@ def opened_bank(
     """
     if not has_store(settings):
         require_not_lost(settings, None)
-        raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
+        missing = UnknownBankError("there is no store yet", hint="Make one: satchel init")
+        raise _elsewhere(settings, wanted, missing)
     with opened_store(settings, read_only=not writes, for_holder=True) as store:
         yield open_bank_in(settings, store, wanted, writes=writes)
 
@@ -215,11 +221,11 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
     if wanted is not None:
         try:
             return find_bank(store, wanted)
-        except UnknownBankError:
+        except UnknownBankError as error:
             _require_unseen(settings, store, wanted)
             with store.reading() as reader:
                 require_not_missing(settings, reader, wanted, "")
-            raise
+            raise _elsewhere(settings, wanted, error) from None
     default = default_bank(settings)
     with store.reading() as reader:
         if default is not None and is_here(reader, default):
@@ -232,6 +238,51 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             "there is no bank yet", file=store.name, hint="Create one: satchel init"
         )
     return banks[0]
+
+
+class OwnStore(NamedTuple):
+    """A store in amplihack's layout that one agent has to itself."""
+
+    path: Path
+    address: str
+
+    @property
+    def command(self) -> str:
+        """How it is named on the command line."""
+        return f"satchel --store {shlex.quote(self.address)}"
+
+
+def own_store_of(settings: Settings, name: str) -> OwnStore | None:
+    """Return the store of its own that an agent has in the layout; None for any other name.
+
+    A store that was stated is taken as stated, and the agent's own store has its bank in it.
+
+    Raises:
+        PathRefusedError: If there is a link on the way.
+    """
+    selection = settings.selection.with_address(settings.options.store.address)
+    if selection.choice.stated or not is_agent_name(name):
+        return None
+    named = selection.choice.backend if selection.said.backend else None
+    for kind in layout.own_stores(settings.home, name):
+        path = layout.own_path(settings.home, name, kind)
+        own = OwnStore(path, address_of(kind, path))
+        if named in (None, kind):
+            return None if settings.options.store.address == own.address else own
+    return None
+
+
+def _elsewhere(settings: Settings, wanted: str | None, error: UnknownBankError) -> UnknownBankError:
+    """Return what to raise for a bank that is not here, which may be an agent's elsewhere."""
+    name = wanted or settings.options.store.bank
+    own = own_store_of(settings, name)
+    if own is None:
+        return error
+    return UnknownBankError(
+        f"the agent {name!r} has its memory in a store of its own",
+        file=str(own.path),
+        hint=f"Use that one: {own.command}.",
+    )
 
 
 def _several(reader: Reader, banks: Sequence[str]) -> UsageError:

@@ -51,6 +51,7 @@ class RecallOptions(Options):
             "Maximum number of memories. Default: 10, or 100 with a budget.",
             minimum=1,
             maximum=MOST,
+            mcp=True,
         ),
     ] = None
     budget: Annotated[

@@ -5,6 +5,7 @@ path of a file of SQLite's, or ``postgresql://USER@HOST/DATABASE``. That of a se
 password, so what is shown of it goes through ``shown_address``.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -272,6 +273,14 @@ def split_address(address: str) -> tuple[str, str]:
         UsageError: If the kind is not known here, or not installed.
     """
     if "://" not in address:
+        if address.partition(":")[0].lower() in STORES and ":" in address:
+            raise _no_address(address)  # a file of that name would be another store
+        if _CONNECTION.search(address):
+            raise UsageError(
+                "not the address of a store, but a connection string",
+                field="store",
+                hint="Write it as postgresql://USER@HOST/DATABASE.",
+            )
         return "sqlite", address
     try:
         parts = urlsplit(address)
@@ -286,14 +295,22 @@ def split_address(address: str) -> tuple[str, str]:
     if parts.scheme in _SERVERS:
         return parts.scheme, address
     if parts.scheme not in _SCHEMES or parts.netloc or parts.query or parts.fragment:
-        raise UsageError(
-            f"not the address of a store: {shown_address(address)}",
-            field="store",
-            hint="Write it as sqlite:////path/to/file.db, with four slashes, or as"
-            " ladybug:///path/to/folder. sqlite:///file.db and ladybug:///name are in this folder.",
-        )
+        raise _no_address(address)
     there = unquote(parts.path.removeprefix("/"))
     return parts.scheme, _graph_folder(there) if parts.scheme == "ladybug" else there
+
+
+_CONNECTION = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|user|password|port)\s*=\s*\S")
+"""What a connection string of PostgreSQL's own has; no path has it."""
+
+
+def _no_address(address: str) -> UsageError:
+    return UsageError(
+        f"not the address of a store: {shown_address(address)}",
+        field="store",
+        hint="Write it as sqlite:////path/to/file.db, with four slashes, or as"
+        " ladybug:///path/to/folder. sqlite:///file.db and ladybug:///name are in this folder.",
+    )
 
 
 def _graph_folder(there: str) -> str:

@@ -52,6 +52,29 @@ class Kind(NamedTuple):
         return Path(re.sub("^/+", "/", unquote(path))).expanduser(), members
 
 
+FOLDERS = frozenset({"mem0", "qdrant", "chroma", "memfs"})
+"""Schemes of products whose address is a folder of this machine."""
+
+
+def require_whole(text: str) -> str:
+    """Return a path or an address as it was written, before anything makes a path of it.
+
+    A path has no double slashes and no ``.``: of ``qdrant://./folder`` it leaves ``/folder``.
+
+    Raises:
+        UsageError: If an address of a folder names a host, as two slashes do.
+    """
+    scheme, mark, rest = text.partition("://")
+    if mark and scheme in FOLDERS and not rest.startswith("/"):
+        raise UsageError(
+            f"not the address of a folder: {text}",
+            field=scheme,
+            hint=f"Write {scheme}:///path/to/folder, with three slashes, or {scheme}:folder for one"
+            " in this folder.",
+        )
+    return text
+
+
 _collapsed = re.compile(r"([a-z]+):/(?!/)(.*)", re.DOTALL).fullmatch
 
 

@@ -13,7 +13,9 @@ _END = re.compile(r"[\s'\"<>`]")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%]*\]|[^\[\]:@/?#\s\\]*)(:[0-9]*)?")
 _AFTER, _LONGEST = ("", "/", "?", "#"), 100_000
 
-_LOCAL = frozenset({"sqlite", "ladybug", "file", "memory", "parquet", "mem0", "memfs", "satchel"})
+_LOCAL = frozenset(
+    {"sqlite", "ladybug", "file", "memory", "parquet", "mem0", "memfs", "satchel", "chroma"}
+)
 """Of files and folders: what follows is a path."""
 
 _SERVERS = frozenset({"postgresql", "postgres", "s3", "gs", "az", "abfs", "abfss", "qdrant"})

@@ -129,6 +129,10 @@ class Reading:
     requires_content: bool = False
     """Whether a row without text, or other content of its type, is refused."""
 
+    has_text_member: bool = False
+    """Set by the reader before its first record, where its format names the member that is the
+    text, and the reader refuses a row without that member: a row that is read has no other text."""
+
     def refuse(self, error: InputError) -> None:
         """Leave a bad record out.
 

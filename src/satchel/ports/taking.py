@@ -86,7 +86,7 @@ def drawn(
             for item, line in zip(items, lines, strict=True):
                 try:
                     found = (item, item.model) if isinstance(item, Sealed) else made.next()
-                    if reading.requires_content and not isinstance(item, Sealed):
+                    if _requires_content(reading) and not isinstance(item, Sealed):
                         require_content(found[1])
                 except InputError as error:
                     error.field = f"{number}/{error.field}" if error.field else str(number)
@@ -99,6 +99,10 @@ def drawn(
                         links.learn(item.draft, item.id)
                     yield found
                 number += 1
+
+
+def _requires_content(reading: Reading) -> bool:
+    return reading.requires_content and not reading.has_text_member
 
 
 class _Made:

@@ -103,7 +103,11 @@ def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -
                 _leave(found, f"only told of: {_ACTIVE}")
         elif not full:
             _leave(found, "archived" if one.archived else f"not active in the last {DAYS} days")
-    for told in _told_before(before, {one.name or one.id for one in known}, since):
+    for told in _told_before(before, {one.name or one.id for one in known}):
+        last = read_time(str(told.get("lastActivity")))
+        if not full and (last is None or last < since):
+            _leave(found, f"not active in the last {DAYS} days")
+            continue
         found.background.append(told)
         _leave(found, "only told of: " + ("where it came from" if full else _ACTIVE))
     if main is not None:
@@ -111,15 +115,14 @@ def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -
     return found
 
 
-def _told_before(before: dict[str, Any], known: set[str], since: str) -> Iterator[dict[str, Any]]:
-    """Yield the active conversations that the agent's file only told of, and that are not here."""
+def _told_before(before: dict[str, Any], known: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield the conversations that the agent's file only told of, and that are not here."""
     said = before.get("sessions")
     background = said.get("background") if isinstance(said, dict) else None
     for one in background if isinstance(background, list) else ():
         if not isinstance(one, dict) or not isinstance(one.get("key"), str):
             continue
-        last = read_time(str(one.get("lastActivity")))
-        if one["key"] not in known and last is not None and last >= since:
+        if one["key"] not in known:
             yield one
 
 

@@ -44,6 +44,7 @@ from satchel.ports.rows import Row
 from satchel.seal.encoding.carry import restore
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
+from satchel.transfer.incoming.planned import OnConflict
 
 _FILES = frozenset({"file_version"})
 _MOST_FREE = 10_000
@@ -323,6 +324,8 @@ class _Importing:
             near_duplicates=near,
             dry_run=self._asked.dry_run,
         )
+        if how in ("new", "rename", "overwrite"):  # its bank is empty: what differs is in the file
+            asked = replace(asked, on_conflict=OnConflict.RENAME)
         try:
             return import_file(self._settings, self._file, agent.bank, self._owner, asked)
         except EmptyInputError:

@@ -24,7 +24,7 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.selecting import layout
 from satchel.actions.selecting.backends import BackendChoice
 from satchel.actions.selecting.choosing import address_of
-from satchel.actions.wiring import has_store, open_store, opened_store
+from satchel.actions.wiring import holds_anything, open_store, opened_store, require_not_lost
 from satchel.disk.locks import ProcessLock
 from satchel.disk.private import private_folder, secure_database, secure_files
 from satchel.errors import MissingExtraError, ReadOnlyStoreError, UnknownBankError, UsageError
@@ -139,7 +139,7 @@ def is_in_common(settings: Settings, agent: str) -> bool:
 
 
 def _is_in(settings: Settings, agent: str) -> bool:
-    if not has_store(settings):
+    if not holds_anything(settings):
         return False
     with opened_store(settings, read_only=True) as store:
         return bool(banks_called(store, agent))
@@ -183,7 +183,8 @@ def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
     """
     there = hierarchical(settings, agent)
     missing = UnknownBankError(f"there is no memory of an agent {agent!r}", field="agent")
-    if not has_store(there):
+    if not holds_anything(there):
+        require_not_lost(there, None)
         raise missing
     with opened_store(there, read_only=True) as store:
         found = _named(store, agent)

@@ -99,16 +99,10 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
     Raises:
         UsageError: If a time names no moment, a type is none, or a number is out of range.
     """
-    bank, chosen = bank.asked("list"), _filter(wanted)
+    bank = bank.asked("list")
     with bank.ledger.reading() as view:
-        size = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
-        moment = moment_of(view, wanted.as_of)
-        choose, notes = _Choice(wanted, moment), notes_of(view)
-        more = wanted.limit + 1  # one more tells whether there is another page
-        if wanted.oldest_first:
-            found = _forwards(view, chosen, choose, more, size, progress)
-        else:
-            found = _backwards(view, chosen, choose, more, size, progress)
+        size, moment, notes = _size(view, wanted), moment_of(view, wanted.as_of), notes_of(view)
+        found = choose_memories(view, wanted, progress=progress)
         shown = [
             memory_of(view, logged, moment=moment, as_of=wanted.as_of)
             for logged in found[: wanted.limit]
@@ -117,6 +111,24 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
     return Listing(
         memories=shown, next=shown[-1].place if there_is_more else None, size=size, notes=notes
     )
+
+
+def choose_memories(
+    view: View, wanted: Wanted, *, progress: Progress | None = None
+) -> list[Logged]:
+    """Return the records of a page of memories; one more than its limit if there is another page.
+
+    Raises:
+        UsageError: As ``list_memories``.
+    """
+    chosen = _filter(wanted)
+    choice = _Choice(wanted, moment_of(view, wanted.as_of))
+    walk = _forwards if wanted.oldest_first else _backwards
+    return walk(view, chosen, choice, wanted.limit + 1, _size(view, wanted), progress)
+
+
+def _size(view: View, wanted: Wanted) -> int:
+    return view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
 
 
 class _Choice:

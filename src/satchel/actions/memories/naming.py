@@ -4,11 +4,15 @@ from satchel.errors import RetiredMemoryError, UnknownMemoryError, UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
-from satchel.memory.parts import is_id
+from satchel.memory.parts import Component, is_id
+from satchel.ports.rows import Filter
 
 _PREFIX = "blake3:"
 _LEAST_DIGITS, _ID_LENGTH = 6, 71
 _MOST_SHOWN = 5
+_LEAST_QUOTED = 3
+_ID_SHOWN = len("blake3:") + 12
+_ENTRIES = Filter(types=frozenset(component.value for component in Component))
 _DIGITS = frozenset("0123456789abcdef")
 
 
@@ -17,7 +21,8 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
 
     Args:
         view: Where to look.
-        wanted: Its id, or the first six digits or more of that.
+        wanted: Its ID, or the first six digits or more of that; or the text of a current memory,
+            or a part of it that no other current memory has.
         field: What to call it in errors.
 
     Raises:
@@ -34,13 +39,15 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
         found = list(view.get([wanted]).values())
         if not found:  # that there is none is not for an index to say
             view.require_columns("id")
+    elif (quoted := _quoted(view, wanted, field)) is not None:
+        return quoted
     else:
         digits = wanted.removeprefix(_PREFIX).lower()
         if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
             raise UsageError(
                 f"not the id of a memory: {_shown(wanted)!r}",
                 field=field,
-                hint=f"Give the id, or {_LEAST_DIGITS} of its first digits or more.",
+                hint=f"Give its ID, {_LEAST_DIGITS} digits of that or more, or words of its text.",
             )
         found = view.starting(digits, limit=_MOST_SHOWN)
     if not found:
@@ -55,6 +62,35 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
             f"several ids start with {wanted!r}", field=field, hint=f"Say which: {ids}"
         )
     return found[0]
+
+
+def _quoted(view: View, wanted: str, field: str) -> Logged | None:
+    """Return the current memory with a text, where it is words that are given and not an ID.
+
+    Raises:
+        UnknownMemoryError: If no current memory says it.
+        UsageError: If several do, with their IDs.
+    """
+    words = " ".join(wanted.split()).casefold()
+    if len(words) < _LEAST_QUOTED or " " not in words:
+        return None
+    found = list[tuple[str, Logged]]()
+    for logged in view.newest(_ENTRIES):
+        text = " ".join((logged.row.text or "").split()).casefold()
+        if words in text:
+            found.append((text, logged))
+    if not found:
+        raise UnknownMemoryError(
+            f"no current memory says {_shown(wanted)!r}", field=field, hint="See: satchel list."
+        )
+    exact = [logged for text, logged in found if text == words]
+    matches = exact or [logged for _, logged in found]
+    if len(matches) > 1:
+        ids = ", ".join(each.record.id[:_ID_SHOWN] for each in matches[:_MOST_SHOWN])
+        raise UsageError(
+            f"{len(matches)} memories say {_shown(wanted)!r}", field=field, hint=f"Say which: {ids}"
+        )
+    return matches[0]
 
 
 def find_memory(view: View, wanted: str, field: str = "id") -> Logged:

@@ -32,13 +32,12 @@ _OWNER_ONLY = {"mcp": "A person decides it, not the agent whose memory it is."}
 _BAR = Absent(why="The command line shows a progress bar.")
 _ONE_ANSWER = Absent(why="A request has one answer.")
 
-Id = Annotated[
-    str, Option("ID of the memory, or its first six digits or more.", argument=True, metavar="ID")
-]
+_NAMED = "ID or ID prefix; or its text, or a part that no other memory has."
+Id = Annotated[str, Option(f"Memory: {_NAMED}", argument=True, metavar="ID", mcp="id")]
 Ids = Annotated[
     Texts,
     Option(
-        "IDs of memories, or their first six digits or more.",
+        f"Memories. Each: {_NAMED}",
         argument=True,
         metavar="ID",
         max_items=1000,
@@ -85,7 +84,17 @@ class MemberOptions(Options):
     ] = UNSET
     parents: Annotated[
         Texts | UnsetType | None,
-        Option("ID of a memory that this one derives from. Repeatable.", flag="--parent"),
+        Option("ID of a memory that this one derives from. Repeatable.", flag="--parent", mcp=True),
+    ] = UNSET
+    subject: Annotated[str | UnsetType | None, Option("Who or what a fact is about.", mcp=True)] = (
+        UNSET
+    )
+    predicate: Annotated[
+        str | UnsetType | None,
+        Option("What a fact says of its subject, such as lives_in.", mcp=True),
+    ] = UNSET
+    object: Annotated[
+        str | UnsetType | None, Option("The other end of a fact, such as Lisbon.", mcp=True)
     ] = UNSET
     kind: Annotated[str | UnsetType | None, Option("Your own category for the memory.")] = UNSET
     metadata: Annotated[
@@ -159,12 +168,7 @@ class UpdateOptions(MemberOptions):
 
     memory: Annotated[
         str,
-        Option(
-            "ID of the memory, or its first six digits or more.",
-            argument=True,
-            metavar="ID",
-            mcp="id",
-        ),
+        Option(f"Memory: {_NAMED}", argument=True, metavar="ID", mcp="id"),
     ]
     text: Text = None
     _: KW_ONLY
@@ -214,9 +218,12 @@ class StatsOptions(Options):
 class ListOptions(Options):
     """Which memories to list."""
 
-    type: Annotated[Type | Sequence[Type] | None, Option("Only of this type. Repeatable.")] = ()
+    type: Annotated[
+        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
+    ] = ()
     tags: Annotated[
-        Texts | None, Option("Only with this tag; repeated: with all of them.", flag="--tag")
+        Texts | None,
+        Option("Only with this tag; repeated: with all of them.", flag="--tag", mcp=True),
     ] = ()
     kind: Annotated[str | None, Option("Only of this category of your own.")] = None
     key: Annotated[str | None, Option("Only the memory with this key.")] = None
@@ -236,7 +243,7 @@ class ListOptions(Options):
     ] = False
     oldest_first: Annotated[bool, Option("Oldest first. Default: newest first.")] = False
     limit: Annotated[
-        int, Option("Maximum number of memories.", minimum=1, maximum=listing.MOST)
+        int, Option("Maximum number of memories.", minimum=1, maximum=listing.MOST, mcp=True)
     ] = 50
     after: Annotated[
         int | None, Option("Continue after this position, as the previous page says.")
@@ -397,7 +404,7 @@ def restore(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     )
 
 
-@operation(ShowOptions, name="show", example="satchel show 0f3c12", absent={"mcp": _FOR_MODELS})
+@operation(ShowOptions, name="show", example="satchel show 0f3c12")
 def show(bank: OpenBank, options: ShowOptions) -> Shown:
     """Show a memory, or any other record, with its state, versions and proof.
 
@@ -432,7 +439,6 @@ def stats(bank: OpenBank, options: StatsOptions) -> Stats:
     ListOptions,
     name="list",
     example="satchel list --tag tea --since 2026-01-01",
-    absent={"mcp": _FOR_MODELS},
 )
 def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
     """List memories, newest first.
@@ -500,8 +506,20 @@ def path(bank: OpenBank, options: PathOptions) -> Connections:
 
 
 _MEMBERS = (
-    *("type", "data", "tags", "kind", "metadata", "occurred_at", "valid_from", "valid_until"),
-    *("expires_at", "salience"),
+    *(
+        "type",
+        "data",
+        "tags",
+        "kind",
+        "subject",
+        "predicate",
+        "object",
+        "metadata",
+        "occurred_at",
+        "valid_from",
+        "valid_until",
+    ),
+    *("expires_at", "salience", "subject", "predicate", "object"),
 )
 
 

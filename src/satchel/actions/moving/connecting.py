@@ -18,7 +18,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.wiring import shown_address
-from satchel.connectors.address import of_server
+from satchel.connectors.address import of_server, require_whole
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.memory.records import AnyRecord, Model, State
 from satchel.ports.connector import Connector, Page, pages
@@ -72,6 +72,7 @@ def connector_for(text: str, name: str | None) -> str | None:
     Raises:
         UsageError: If the address is that of another product.
     """
+    require_whole(text)
     by_address = next((one for scheme, one in _SCHEMES.items() if text.startswith(scheme)), None)
     if by_address is not None and name not in (None, by_address):
         raise UsageError(

@@ -53,6 +53,7 @@ from satchel.formats._order import Order
 from satchel.formats._own_vectors import Incoming
 from satchel.formats._unpacked_json import reader_of
 from satchel.memory.records import Model
+from satchel.ports.contents import require_content
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.seal.encoding.carry import escape_keys
@@ -98,7 +99,7 @@ class Document:
             EmptyInputError: If there is nothing in it but who the agent is.
         """
         reading, name = self._reading, self._place.name
-        reading.linked = reading.chained = True
+        reading.linked = reading.chained = reading.has_text_member = True
         with self._place.open() as stream:
             document = reader_of(stream, self._place, reading)
             reading.line = lambda: document.line
@@ -289,6 +290,8 @@ class Document:
     def _vector(self, row: Row) -> Iterator[Model]:
         row, vector = without_vector(row)
         entry, parents = entry_of(row, self._agent())
+        if self._reading.requires_content and "text" not in row:
+            require_content(entry)
         self._links.note(VECTORS, row["id"], entry)
         require(row, VectorRow)
         self._count += 1

@@ -78,12 +78,8 @@ def vector_of_fact(value: Any) -> Row:
     if type(row.get("fact_type")) is str:
         said["kind"] = row["fact_type"]
     metadata = {name: part for name, part in row.items() if name not in ("id", "content")}
-    return {
-        "id": row.get("id"),
-        "text": row.get("content"),
-        "metadata": metadata,
-        RECORD: said,
-    }
+    text = {"text": row["content"]} if "content" in row else {}
+    return {"id": row.get("id"), **text, "metadata": metadata, RECORD: said}
 
 
 def node_of_entity(value: Any) -> Row:

@@ -130,7 +130,8 @@ def file_of(record: Sealed, entry: Entry, report: Report) -> str:
         if origin.as_written and Fact.read(as_it_was) == fact and _parts(as_it_was, front, end):
             return as_it_was
     _count(record, fact, report)
-    return f"{_front_of(fact, report)}{fact.text}\n"
+    end = "" if fact.text.endswith("\r") else "\n"  # both would be the end of a line of Windows
+    return f"{_front_of(fact, report)}{fact.text}{end}"
 
 
 def _parts(text: str, front: Any, end: Any) -> bool:

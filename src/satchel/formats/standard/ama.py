@@ -83,7 +83,7 @@ class Ama:
         with place.open() as stream:
             archive = Archive(stream, place.name, reading.limits)
             reading.line = lambda: archive.line
-            reading.by_line = True
+            reading.by_line = reading.has_text_member = True
             reading.container["header"] = archive.header_row
             found = _Found(archive, reading)
             while (row := _next(archive, reading)) is not None:

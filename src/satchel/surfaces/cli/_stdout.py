@@ -43,3 +43,16 @@ def output_file(output: Path, format_: str | None = None) -> Iterator[Path]:
 def file_or_none(output: Path | None) -> Path | None:
     """Return the file to write; None for standard output, named or not."""
     return None if output is None or str(output) == NAME else output
+
+
+def path_or_address(text: str) -> Path:
+    """Return what was named as a path; an address is judged before it is made one.
+
+    Raises:
+        UsageError: If it is an address of a folder that a path would take for another one.
+    """
+    if "://" in text:
+        from satchel.actions.moving.connecting import connector_for
+
+        connector_for(text, None)
+    return Path(text)

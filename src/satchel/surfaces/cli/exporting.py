@@ -1,6 +1,5 @@
 """``export`` and ``diff``."""
 
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -43,7 +42,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_secrets,
 )
-from satchel.surfaces.cli._stdout import NAME, output_file
+from satchel.surfaces.cli._stdout import NAME, output_file, path_or_address
 from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.transfer.comparing import Comparison, Only
 
@@ -57,12 +56,15 @@ def add_to(app: Group) -> None:
 
 
 def export_command(
-    output: Annotated[
-        Path,
+    file: Annotated[
+        str,
         Option(
-            "--output", "-o", help="File to write, or the address of a live product; - for stdout."
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="File to write, or the address of a live product; - for stdout.",
         ),
-    ] = Path("-"),
+    ] = NAME,
     bank: InBank = None,
     format_: Annotated[
         str | None,
@@ -121,6 +123,7 @@ def export_command(
 
     Example: `satchel export --output memory.pam.jsonl --tag travel`
     """
+    output = path_or_address(file)
     wanted = selection(
         components=tuple(component or ()),
         tags=tuple(tag or ()),

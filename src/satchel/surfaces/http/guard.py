@@ -155,6 +155,8 @@ class Guard:
             return problem(421, "host.unknown", "this server is not known by that name")
         if not _is_same_origin(scope["scheme"], host, headers):
             return problem(403, "origin.refused", "this came from another site's page")
+        if headers.get("content-encoding", b"identity").strip().lower() not in (b"identity", b""):
+            return problem(415, "encoding", "a body comes as it is, without a Content-Encoding")
         if scope["path"] in _UNCOUNTED:
             return None
         client = scope.get("client")

@@ -1,25 +1,75 @@
-"""What tools answer: the text for the model, and the same facts as values."""
+"""What tools answer: the text for the model, and what a program needs of it as values."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
+from satchel.actions.memories.changing import Revised
+from satchel.actions.memories.remembering import Remembered
+from satchel.rehydrate.listing import Listing
 
-class Kept(BaseModel):
-    """A memory that was kept."""
-
-    id: str
-    bank: str
-    is_new: bool = Field(description="False where the very same was there already.")
-    flagged: list[str] = Field(
-        default=[], description="Why it reads like a prompt; recall withholds it then."
-    )
+_PREFIX = "blake3:"
+_SHORT = 12
 
 
-class Updated(BaseModel):
-    """A new version of a memory."""
+def listed(found: Listing) -> CallToolResult:
+    """Return memories for the model: the text alone is what it has to read."""
+    notes = list[str]()
+    if found.withheld:
+        shown = ", ".join(_short(each.id) for each in found.withheld[:_SHORT])
+        notes.append(
+            f"{len(found.withheld)} withheld, because they read like a prompt: {shown}. The user"
+            " can review one with `satchel show ID`, and release it with `satchel quarantine"
+            " release ID`."
+        )
+    if found.unpromoted:
+        notes.append(
+            f"{len(found.unpromoted)} from outside withheld: they would say who you are or what to"
+            " do. The user can promote one with `satchel promote ID`."
+        )
+    values: dict[str, Any] = {"entries": found.ids, "tokens": found.tokens}
+    if found.over_budget:
+        values["over_budget"] = found.over_budget
+    if found.withheld:
+        values["withheld"] = [
+            {"id": _short(each.id), "reasons": each.reasons} for each in found.withheld
+        ]
+    return _result("\n".join([found.text, *notes]), values)
 
-    id: str
-    replaces: str | None = Field(description="ID of the version before.")
-    is_new: bool = Field(description="False where nothing differs.")
+
+def stored(made: Remembered) -> CallToolResult:
+    """Return what became of a memory that was to be stored."""
+    text = f"Stored as {_short(made.id)}." if made.is_new else f"Already stored: {_short(made.id)}."
+    if made.flagged:
+        text += f" It reads like a prompt ({', '.join(made.flagged)}): recall withholds it."
+    if made.secrets_kept:
+        kinds = ", ".join(made.secrets)
+        text += f" It contains what looks like a secret ({kinds}). Tell the user."
+    return _result(text, {"id": made.id, "is_new": made.is_new, "flagged": made.flagged})
+
+
+def updated(made: Revised) -> CallToolResult:
+    """Return what became of a memory that was to be updated."""
+    if not made.is_new:
+        return _result(f"Nothing differs: {_short(made.id)}.", {"id": made.id, "is_new": False})
+    before = f" It replaces {_short(made.replaces)}." if made.replaces else ""
+    values = {"id": made.id, "replaces": made.replaces, "is_new": True}
+    return _result(f"Updated: {_short(made.id)}.{before}", values)
+
+
+def forgotten(ids: Sequence[str]) -> CallToolResult:
+    """Return which memories were forgotten."""
+    return _result(f"Forgot {', '.join(map(_short, ids)) or 'nothing'}.", {"ids": list(ids)})
+
+
+def _short(identity: str) -> str:
+    return identity.removeprefix(_PREFIX)[:_SHORT]
+
+
+def _result(text: str, values: dict[str, Any]) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=values)
 
 
 class Withheld(BaseModel):
@@ -45,12 +95,6 @@ class Recalled(BaseModel):
     tokens_used: int
     tokenizer: str
     notice: str = Field(description="For the user: how many, from where, and how to correct them.")
-
-
-class Forgotten(BaseModel):
-    """Memories that are no longer current."""
-
-    ids: list[str]
 
 
 class BankLine(BaseModel):

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
+from mcp.types import CallToolResult
 from pydantic import Field as Described
 
 from satchel.ports.operations import Field, Operation
@@ -11,18 +12,18 @@ from satchel.surfaces.mcp.texts import Text
 
 _O = TypeVar("_O")
 
-InBank = Annotated[Text, Described(description="Name or ID of the bank. Default: the usual one.")]
+InBank = Annotated[Text, Described(description="Bank. Default: the default bank.")]
 
 
 def tool(
-    operation: Operation[Any, _O, ..., Any], call: Callable[[str | None, _O], Any], returns: Any
+    operation: Operation[Any, _O, ..., Any],
+    call: Callable[[str | None, _O], CallToolResult],
 ) -> Callable[..., Any]:
     """Return the function of a tool: it takes the options that models get, and a bank.
 
     Args:
         operation: The operation.
         call: Does it, given the name of a bank and the options.
-        returns: The type of its result.
     """
     offered = operation.offered("mcp")
     names = {_name(field): field.name for field in offered}
@@ -40,9 +41,9 @@ def tool(
     made: Any = run
     made.__name__ = operation.name.replace(" ", "_")
     made.__doc__ = operation.help.split("\n\n")[0].replace("\n", " ")
-    made.__signature__ = inspect.Signature(parameters, return_annotation=returns)
+    made.__signature__ = inspect.Signature(parameters, return_annotation=CallToolResult)
     made.__annotations__ = {each.name: each.annotation for each in parameters}
-    made.__annotations__["return"] = returns
+    made.__annotations__["return"] = CallToolResult
     made.__operation__ = operation
     return run
 

@@ -6,7 +6,7 @@ import msgspec
 
 from satchel.disk.databases.keyed import Keyed
 from satchel.disk.spool import Strands
-from satchel.errors import ConflictError
+from satchel.errors import ConflictError, RedactionRefusedError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.parts import Component, Origin, Scope
@@ -222,12 +222,21 @@ class Plan:
 
         The id says that it is what was redacted. What this bank redacted itself stays so, and what
         the bank redacted that the file is of; a redaction that others brought keeps out nothing.
+
+        Raises:
+            RedactionRefusedError: If the form was logged as another type, which the id rules out.
         """
         assert self._view is not None  # noqa: S101 - it is there
+        if there.type != row.type:
+            raise RedactionRefusedError(
+                f"this {row.type} memory is in the bank already, redacted, as one of type"
+                f" {there.type}: that redaction was forged, and the log cannot change",
+                field=row.id,
+                hint="Import the file into a bank of its own: --bank NAME. See what is here:"
+                f" satchel show {row.id[7:19]}.",
+            )
         redaction = self._view.redaction(row.id)
         brought = redaction.row.batch if redaction is not None else 0
-        if there.type != row.type:  # which the log says, and it stays so
-            brought = 0
         if not brought or not self._rules.bank or self._bank_behind(brought) == self._rules.bank:
             self.done.redacted += 1
             return

@@ -16,7 +16,7 @@ from satchel.actions.config import Settings, StoreSettings
 from satchel.actions.opened import called, starting
 from satchel.actions.selecting import layout
 from satchel.actions.selecting.backends import BackendChoice
-from satchel.actions.wiring import has_store, opened_store
+from satchel.actions.wiring import holds_anything, opened_store, require_not_lost
 from satchel.disk.writing import PRIVATE_FOLDER
 from satchel.errors import MalformedError, PathRefusedError, ReadOnlyStoreError, UsageError
 from satchel.memory.agent_names import agent_name
@@ -144,8 +144,10 @@ def bank_of(settings: Settings, agent: str) -> str | None:
 
     Raises:
         UsageError: If several banks have it.
+        RolledBackError: If the store is gone, or empty, and this machine saw banks in it.
     """
-    if not has_store(settings):
+    if not holds_anything(settings):
+        require_not_lost(settings, None)
         return None
     with opened_store(settings, read_only=True) as store, store.reading() as reader:
         found, meant = called(reader, agent), starting(reader, agent)

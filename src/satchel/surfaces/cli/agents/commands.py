@@ -317,6 +317,13 @@ def import_command(
     return tell_receipts(told.receipts, told.unaccepted) if told is not None else 0
 
 
+_CONFLICTS = {
+    "renamed": "with the id of another one, stored beside it under a new id",
+    "skipped": "other versions of what the bank has, skipped",
+}
+"""What became of things that have one id and say something else."""
+
+
 def _ask(wanted: str) -> OnAgent:
     choices = [one.value for one in OnAgent if one is not OnAgent.PROMPT]
     answer = click.prompt(
@@ -358,6 +365,10 @@ def _rows_of(done: AgentImported) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = [("bank", done.bank)]
     banks = told.banks if told is not None else []
     rows.append(("memory", f"{sum(one.done.added + one.done.others for one in banks):,} records"))
+    for name, words in _CONFLICTS.items():
+        count = sum(getattr(one.done, name) + getattr(one.done, f"others_{name}") for one in banks)
+        if count:
+            rows.append(("", f"{count:,} {words}"))
     near = sum(one.done.near for one in banks)
     if near:
         rows.append(("", f"{near:,} left out, as others say the same; see --near-duplicates"))

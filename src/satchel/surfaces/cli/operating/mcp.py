@@ -11,6 +11,16 @@ from satchel.surfaces.cli._tree import Group, Option
 from satchel.surfaces.http import require_extra as require_gateway
 
 
+class Toolset(StrEnum):
+    """Tools that are offered on request."""
+
+    CONTEXT = "context"
+    FILES = "files"
+    ARTIFACTS = "artifacts"
+    SESSIONS = "sessions"
+    ALL = "all"
+
+
 class Transport(StrEnum):
     """How a host talks to it."""
 
@@ -29,10 +39,19 @@ def mcp_command(
         Transport, Option(help="stdio, or http: streamable, on this machine only.")
     ] = Transport.STDIO,
     port: Annotated[int, Option(minimum=0, maximum=65535, help="The port, for http.")] = 8378,
+    toolset: Annotated[
+        list[Toolset] | None,
+        Option(
+            "--toolset",
+            help="Tools besides remember, recall, list, show, update and forget: context"
+            " (rehydrate, banks), files, artifacts (verify, export, import), sessions (fork), or"
+            " all. Repeatable.",
+        ),
+    ] = None,
     tools: Annotated[bool, Option("--tools", help="Print the tools, and stop.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Serve memory to an agent host over MCP: remember, recall, rehydrate, files, artifacts.
+    """Serve memory to an agent host over MCP.
 
     What comes out of memory is framed as data. In a host's configuration: command "satchel",
     arguments ["mcp"]. With a capability token (--token, SATCHEL_TOKEN) the host sees what that
@@ -44,20 +63,25 @@ def mcp_command(
 
     require_extra()
     if tools:
-        _tell_tools(as_json=as_json)
+        _tell_tools(_toolsets(toolset), as_json=as_json)
     elif transport is Transport.HTTP:
         _serve_http(bank, port)
     else:
-        _serve_streams(bank)
+        _serve_streams(bank, _toolsets(toolset))
     return 0
 
 
-def _tell_tools(*, as_json: bool) -> None:
+def _toolsets(chosen: list[Toolset] | None) -> tuple[str, ...]:
+    every = [each for each in Toolset if each is not Toolset.ALL]
+    return tuple(every if Toolset.ALL in (chosen or ()) else chosen or ())
+
+
+def _tell_tools(toolsets: tuple[str, ...], *, as_json: bool) -> None:
     import asyncio
 
     from satchel.surfaces.mcp.server import server
 
-    found = asyncio.run(server(None).list_tools())
+    found = asyncio.run(server(None, toolsets).list_tools())
     if as_json:
         print_json([{"name": one.name, "description": one.description} for one in found])
         return
@@ -65,14 +89,14 @@ def _tell_tools(*, as_json: bool) -> None:
         line(f"{one.name}: {str(one.description).splitlines()[0]}")
 
 
-def _serve_streams(bank: str | None) -> None:
+def _serve_streams(bank: str | None, toolsets: tuple[str, ...]) -> None:
     """Serve the host that started this program, as whoever started that."""
     from satchel.api.satchel import Satchel, opened
     from satchel.surfaces.mcp.asking import Asker
     from satchel.surfaces.mcp.server import server
 
     with opened(Satchel, state.settings, bank=bank) as satchel:
-        server(Asker(satchel=satchel, settings=state.settings, bank=bank)).run("stdio")
+        server(Asker(satchel=satchel, settings=state.settings, bank=bank), toolsets).run("stdio")
 
 
 def _serve_http(bank: str | None, port: int) -> None:

@@ -1,0 +1,224 @@
+"""A model that only sees what the tools return: it finds, updates and forgets what it means."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from http_kit import HERE, serving
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import TextContent
+
+from satchel.api.satchel import Satchel
+from satchel.rehydrate.models import tokenizer_of
+from satchel.surfaces.mcp.server import server
+
+FACTS = (
+    "Ada moved to Lisbon in May 2026",
+    "Ada's favourite tea is Darjeeling",
+    "Ada likes tea after dinner",
+    "Bob keeps the passport in the red drawer",
+    "The deployment key rotates every Friday",
+    "Ada is allergic to hazelnuts",
+    "The staging server is called heron",
+    "Bob prefers short answers",
+)
+ROW = re.compile(r"^\d{3}[|~]([0-9a-f]{8,}) ?([^|]*)\|(.*)$", re.MULTILINE)
+
+
+@asynccontextmanager
+async def over(transport: str) -> AsyncIterator[Client]:
+    """Give an official client: of a process over its streams, or of the gateway."""
+    if transport == "stdio":
+        command = StdioServerParameters(
+            command=sys.executable, args=["-m", "satchel", "mcp"], env=dict(os.environ)
+        )
+        async with Client(stdio_client(command)) as client:
+            yield client
+        return
+    with serving() as served:
+        door = httpx.ASGITransport(served.app, client=(HERE, 50_000))
+        async with httpx.AsyncClient(transport=door) as asks:
+            streams = streamable_http_client("http://localhost/mcp", http_client=asks)
+            async with Client(streams) as client:
+                yield client
+
+
+async def say(client: Client, name: str, **arguments: Any) -> str:
+    """Call a tool; return the text alone, which is what a model reads."""
+    answer = await client.call_tool(name, arguments)
+    assert not answer.is_error, answer.content
+    return "\n".join(each.text for each in answer.content if isinstance(each, TextContent))
+
+
+def rows(text: str) -> dict[str, str]:
+    """Return the memories of a text by their short IDs, in its order."""
+    return {found[1]: found[3] for found in ROW.finditer(text)}
+
+
+def named(text: str, words: str) -> str:
+    """Return the ID of the one memory of a text that says something."""
+    (identity,) = [short for short, said in rows(text).items() if words in said]
+    return identity
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_conversation_of_thirty_turns_hits_the_memory_that_was_meant(
+    own_home: Path, transport: str
+) -> None:
+    """Every update and forget is made with an ID, or words, out of a text that a tool returned."""
+    del own_home
+
+    async def converse() -> None:
+        turns = 0
+        async with over(transport) as client:
+            for fact in FACTS:
+                assert (await say(client, "remember", text=fact)).startswith("Stored as ")
+                turns += 1
+            for query, words, better in (
+                ("where does Ada live?", "Lisbon", "Ada moved to Porto in June 2026"),
+                ("what is Ada's favourite tea?", "Darjeeling", "Ada's favourite tea is Assam"),
+                ("where is the passport?", "red drawer", "Bob keeps the passport in the safe"),
+                ("name of the staging server", "heron", "The staging server is called egret"),
+            ):
+                found = await say(client, "recall", query=query)
+                assert words in next(iter(rows(found).values())), found
+                told = await say(client, "update", id=named(found, words), text=better)
+                assert told.startswith("Updated: ")
+                again = await say(client, "recall", query=query)
+                assert better in again.replace("\\.", ":")
+                assert words not in again
+                turns += 3
+            found = await say(client, "recall", query="hazelnuts")
+            assert "Forgot" in await say(client, "forget", ids=[named(found, "hazelnuts")])
+            assert "hazelnuts" not in await say(client, "recall", query="allergic to hazelnuts")
+            assert "Forgot" in await say(client, "forget", ids=["Bob prefers short answers"])
+            assert "Forgot" in await say(client, "forget", ids=["key rotates every"])
+            listed = await say(client, "list", limit=20)
+            turns += 6
+            assert sorted(rows(listed).values()) == sorted(
+                [
+                    "Ada moved to Porto in June 2026",
+                    "Ada's favourite tea is Assam",
+                    "Ada likes tea after dinner",
+                    "Bob keeps the passport in the safe",
+                    "The staging server is called egret",
+                ]
+            )
+            shown = await say(client, "show", id=named(listed, "egret"))
+            assert list(rows(shown).values()) == [
+                "The staging server is called egret",
+                "The staging server is called heron",
+            ]
+            assert "current" in shown
+            several = await client.call_tool("forget", {"ids": ["ada's favourite"]})
+            assert not several.is_error
+            unclear = await client.call_tool("forget", {"ids": ["ada likes nothing"]})
+            assert unclear.is_error
+            turns += 3
+            assert turns >= 29
+
+    asyncio.run(converse())
+    with Satchel.open() as store:
+        assert len(store.bank().list()) == 4
+
+
+def test_the_text_is_no_longer_than_it_says_and_skips_what_does_not_fit(own_home: Path) -> None:
+    """The tokens counted are those of the text; a memory too long for the budget is shortened."""
+    del own_home
+
+    async def work() -> None:
+        async with over("stdio") as client:
+            for number in range(40):
+                await say(client, "remember", text=f"passport note {number}: {'word ' * 30}")
+            await say(client, "remember", text="harbour " * 3000)
+            answer = await client.call_tool("recall", {"query": "passport", "token_budget": 400})
+            (text,) = [each.text for each in answer.content if isinstance(each, TextContent)]
+            values = answer.structured_content or {}
+            assert list(rows(text)) == values["entries"]
+            assert values["tokens"] <= 400
+            assert values["tokens"] >= len(text.split())
+            assert values["over_budget"] > 0
+            assert "skipped: over the budget" in text
+            long = await say(client, "recall", query="harbour", token_budget=300)
+            assert len(rows(long)) == 1
+            assert long.count("harbour") > 20
+            refused = await client.call_tool("recall", {"query": "x", "token_budget": 0})
+            assert refused.is_error
+            assert "pydantic" not in str(refused.content)
+            assert "token_budget" in str(refused.content)
+
+    asyncio.run(work())
+
+
+def test_words_that_several_memories_say_are_answered_with_their_ids(own_home: Path) -> None:
+    """Nothing is forgotten by a guess."""
+    del own_home
+    with Satchel.open() as store:
+        bank = store.bank()
+        for text in ("Ada likes green tea", "Ada likes black tea"):
+            bank.remember(text)
+
+        async def work() -> None:
+            async with over("stdio") as client:
+                refused = await client.call_tool("forget", {"ids": ["Ada likes"]})
+                assert refused.is_error
+                assert "2 memories say" in str(refused.content)
+                assert len(rows(await say(client, "list"))) == 2
+                await say(client, "forget", ids=["ada  LIKES green tea"])
+                assert list(rows(await say(client, "list")).values()) == ["Ada likes black tea"]
+
+        asyncio.run(work())
+
+
+def test_the_core_tools_take_at_most_1_200_tokens() -> None:
+    """Names, descriptions and schemas, as o200k counts them; every parameter is described."""
+    tools = asyncio.run(server(None, ()).list_tools())
+    assert [tool.name for tool in tools] == [
+        *("remember", "recall", "list", "show", "update", "forget"),
+    ]
+    described = [
+        json.dumps(
+            {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema},
+            separators=(",", ":"),
+        )
+        for tool in tools
+    ]
+    assert sum(map(tokenizer_of("gpt-4o").count, described)) <= 1200
+    for tool in asyncio.run(server(None).list_tools()):
+        for name, schema in tool.input_schema["properties"].items():
+            assert schema.get("description"), (tool.name, name)
+
+
+def test_other_tools_are_offered_by_toolset(own_home: Path) -> None:
+    """Not to a model in a session of writing code, unless somebody asks for them."""
+    del own_home
+    command = [sys.executable, "-m", "satchel", "mcp", "--tools", "--json"]
+    names = {}
+    for toolset in ("", "artifacts", "sessions", "files", "context", "all"):
+        more = ["--toolset", toolset] if toolset else []
+        done = subprocess.run([*command, *more], check=True, capture_output=True)
+        names[toolset] = {tool["name"] for tool in json.loads(done.stdout)}
+    core = names[""]
+    assert len(core) == 6
+    assert names["artifacts"] - core == {
+        "verify_memory",
+        "pam_export_memory",
+        "pam_import_memory",
+    }
+    assert names["sessions"] - core == {"fork_session"}
+    assert names["files"] - core == {"memory"}
+    assert names["context"] - core == {"rehydrate", "list_banks"}
+    assert names["all"] == set.union(*names.values())
