@@ -22,8 +22,9 @@ def _sizes(groups: Sequence[Sequence[Row]]) -> list[int]:
     return [sum(len(row.body or b"") for row in group) for group in groups]
 
 
+@pytest.mark.parametrize("together", [1, 10])
 @pytest.mark.parametrize("early", [False, True], ids=["staged", "logged-early"])
-def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool) -> None:
+def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool, together: int) -> None:
     """4,096 messages of 8 KB would be in memory several times over."""
     row, count = _row("tea " * 60_000), 100
     with closing(Strands()) as strands:
@@ -34,8 +35,8 @@ def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool) -> None:
             return True
 
         stage.sink = take if early else None
-        for _ in range(count):
-            stage.add(row)
+        for _ in range(count // together):
+            stage.add_many([row] * together)
         stage.give_rest()
         groups = given or [*stage.groups()]
 
@@ -51,6 +52,7 @@ def test_a_group_of_short_records_ends_by_their_number() -> None:
         stage = Stage(strands)
         for _ in range(GROUP + 10):
             stage.add(row)
+        stage.add_many([])
 
         assert [len(group) for group in stage.groups()] == [GROUP, 10]
         assert [len(group) for group in stage.groups(after=5)] == [GROUP, 5]

@@ -91,21 +91,18 @@ class Stage:
         Raises:
             NotAtOnceError: As ``add``.
         """
-        if self.sink is None:
+        size = sum(len(row.body or b"") for row in rows)
+        most = (GIVEN if self._took else GROUP) - 1
+        fits = len(self._group) + len(rows) <= most and self._group_size + size < GROUP_BYTES
+        if self.sink is None or not rows or not fits:
             for row in rows:
                 self.add(row)
             return
-        start = 0
-        while start < len(rows):
-            room = (GIVEN if self._took else GROUP) - len(self._group)
-            some = rows[start : start + room]
-            self.records += len(some)
-            self.size += sum(len(row.body or b"") for row in some)
-            self.last = some[-1].id
-            self._group += some
-            if len(some) == room:
-                self._give()
-            start += len(some)
+        self.records += len(rows)
+        self.size += size
+        self.last = rows[-1].id
+        self._group += rows
+        self._group_size += size
 
     def give_rest(self) -> None:
         """Give the sink what is held, where it has what came before."""
