@@ -140,14 +140,15 @@ def _large(path: Path, count: int) -> Path:
 _DYING = """
 import os, signal, sys
 
-from satchel.actions.importing.work import Work
+from satchel.actions.importing import work
 from satchel.surfaces.cli.main import main
 from satchel.transfer.incoming import batch, stage
 
 moment, at = sys.argv[1], int(sys.argv[2])
-stage.GROUP, stage.COMMIT_BYTES = int(sys.argv[3]), int(sys.argv[4])
+stage.GROUP = int(sys.argv[3])
+stage.COMMIT_BYTES = work.COMMIT_BYTES = int(sys.argv[4])
 sys.argv = ["satchel", *sys.argv[5:]]
-where = {"commit": batch.Tally, "durable": Work}[moment]
+where = {"commit": batch.Tally, "durable": work.Work}[moment]
 name = {"commit": "add_many", "durable": "_tell"}[moment]
 original, calls = getattr(where, name), 0
 
