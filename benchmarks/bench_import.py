@@ -1,12 +1,13 @@
 """A Mem0 export becomes a sealed, logged, indexed bank: how long, and in how much memory."""
 
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks import data, peers
-from benchmarks.measure import ROUNDS, Table, report, run, satchel
+from benchmarks.measure import ROUNDS, Table, peak_of_all, report, run, satchel
 from satchel.memory.parts import TrustClass
 from satchel.rehydrate.enforcing.judging import reasons_against
 
@@ -40,7 +41,9 @@ def test_100_000_mem0_records_are_imported_in_seven_tenths_of_the_time_of_portab
         others.append(run([*theirs, tmp_path / f"{turn}.mem"]))
     mine, other = min(ran.elapsed for ran in ours), min(ran.elapsed for ran in others)
     spent, other_spent = min(ran.seconds for ran in ours), min(ran.seconds for ran in others)
-    peak, other_peak = max(ran.peak_bytes for ran in ours), min(ran.peak_bytes for ran in others)
+    command: list[str | Path] = [sys.executable, "-m", "satchel", "import", source, "--bank", "b"]
+    peak = peak_of_all(command, tmp_path / "watched")
+    other_peak = min(ran.peak_bytes for ran in others)
     report(
         "import",
         Table(
@@ -53,7 +56,7 @@ def test_100_000_mem0_records_are_imported_in_seven_tenths_of_the_time_of_portab
                 ],
                 ["mem ingest", 1.0, 1.0, other_peak / 1e6],
             ],
-            f"Bounds: at most {BOUND} by the clock, below 120 MB in each of the two processes.",
+            f"Bounds: at most {BOUND} by the clock, below 120 MB in both processes together.",
         ),
     )
     assert peak < MEMORY_BOUND

@@ -81,6 +81,41 @@ sys.exit(status)
 """
 
 
+def peak_of_all(command: Sequence[str | Path], home: Path) -> int:
+    """Run a program and return the most bytes that it and its children held at once.
+
+    Pages that several share are counted once. Looking takes time: it is no run to measure that in.
+    """
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    environment |= {"SATCHEL_HOME": str(home), "SATCHEL_WITNESS": str(home)}
+    peak = 0
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as running:
+        while running.poll() is None:
+            peak = max(peak, sum(map(_proportional_bytes, _with_children(running.pid))))
+            time.sleep(0.05)
+    if running.returncode:
+        raise RuntimeError(f"{command[0]} failed")
+    return peak
+
+
+def _with_children(process: int) -> list[int]:
+    found = [process]
+    try:
+        for text in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+            found += _with_children(int(text))
+    except OSError:  # it has ended
+        pass
+    return found
+
+
+def _proportional_bytes(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(one.split()[1]) * 1024 for one in lines if one.startswith("Pss:")), 0)
+
+
 def satchel(*arguments: str | Path, home: Path) -> Ran:
     """Run the ``satchel`` command as a process of its own."""
     return run([sys.executable, "-m", "satchel", *arguments], home)

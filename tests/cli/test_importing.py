@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +15,9 @@ from secrets_kit import Maker
 
 from satchel.actions.config import load_settings
 from satchel.actions.opened import opened_bank
-from satchel.errors import StoreError, UnknownBankError
 from satchel.memory.entries import Entry
 from satchel.ports.rows import Filter
+from satchel.transfer.incoming import stage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -135,20 +137,43 @@ def _large(path: Path, count: int) -> Path:
     return path
 
 
-def _killed_at(process: Process, path: Path, bank: str, size: int) -> bool:
-    """Kill an import once the bank's log has a size; tell whether it was still running."""
-    started = process("import", path, "--bank", bank, "--json")
-    while started.poll() is None:
-        try:
-            with opened_bank(load_settings(), bank) as there, there.ledger.reading() as view:
-                if view.head.size >= size:
-                    break
-        except (UnknownBankError, StoreError):  # it is not there yet, or just being made
-            continue
-    running = started.poll() is None
-    started.kill()
-    started.communicate()
-    return running
+_DYING = """
+import os, signal, sys
+
+from satchel.actions.importing import work
+from satchel.surfaces.cli.main import main
+from satchel.transfer.incoming import batch, stage
+
+moment, at = sys.argv[1], int(sys.argv[2])
+stage.GROUP = int(sys.argv[3])
+stage.COMMIT_BYTES = work.COMMIT_BYTES = int(sys.argv[4])
+sys.argv = ["satchel", *sys.argv[5:]]
+where = {"commit": batch.Tally, "durable": work.Work}[moment]
+name = {"commit": "add_many", "durable": "_tell"}[moment]
+original, calls = getattr(where, name), 0
+
+
+def dying(self, *given):
+    global calls
+    original(self, *given)
+    calls += 1
+    if calls == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+setattr(where, name, dying)
+main()
+"""
+"""The command line, killed when it logged a group for the nth time: before that is committed, or
+once it is durable and reported. It does not depend on how fast anything is."""
+
+
+def _killed(path: Path, moment: str, at: int, group: int, commit_bytes: int) -> None:
+    """Import into the bank ``b`` until the process kills itself."""
+    how = [moment, str(at), str(group), str(commit_bytes)]
+    command = [sys.executable, "-c", _DYING, *how, "import", str(path), "--bank", "b", "--json"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def _said(imported: Any) -> Any:
@@ -159,38 +184,62 @@ def _said(imported: Any) -> Any:
     return {name: part for name, part in account.items() if name not in apart}
 
 
-@pytest.mark.prove
-@pytest.mark.timeout(1200)
-def test_an_import_of_100_000_killed_at_ten_points_gives_the_same_memories(
-    satchel: Run, process: Process, tmp_path: Path
+_SIZES = [
+    pytest.param(700, 40, id="700"),
+    pytest.param(
+        100_000, stage.GROUP, id="100000", marks=[pytest.mark.prove, pytest.mark.timeout(1200)]
+    ),
+]
+"""How many memories, and how many at most are one group."""
+
+
+def _texts(bank: str) -> list[str | None]:
+    with opened_bank(load_settings(), bank) as there, there.ledger.reading() as view:
+        return [one.model.text for one in view.scan() if isinstance(one.model, Entry)]
+
+
+@pytest.mark.parametrize(("count", "group"), _SIZES)
+def test_an_import_in_several_commits_killed_at_ten_points_gives_the_same_memories(
+    satchel: Run, tmp_path: Path, count: int, group: int
 ) -> None:
     """Each once, in the order of the file, with the ids that the first attempt gave them.
 
-    Its receipt says what that of an import says which nobody killed.
+    What was durable stays; its receipt says what that of an import says which nobody killed.
     """
-    count = 100_000
     path = _large(tmp_path / "a.json", count)
-    killed, first = 0, list[str]()
+    first, durable = list[str](), 0
     for point in range(10):
-        running = _killed_at(process, path, "b", 3 + point * (count // 11))
-        killed += running
+        moment = ("commit", "durable")[point % 2]
+        _killed(path, moment, 2, group, 1)
+        durable += {"commit": 1, "durable": 2}[moment]
         with opened_bank(load_settings(), "b") as there, there.ledger.reading() as view:
             (one,) = view.imports()
             pending = [logged.record.id for logged in view.pending(one.source)]
-            shown = sum(1 for logged in view.scan() if isinstance(logged.model, Entry))
-        assert shown == 0
+        assert _texts("b") == []
+        assert len(pending) == durable * group
         assert pending[: len(first)] == first
         first = pending
-    assert killed == 10
     (job,) = satchel("job", "list", "--json").json
     assert (job["state"], job["parts"][0]["total"]) == ("waiting", count)
     resumed = satchel("job", "resume", job["id"], "--json")
     assert resumed.status == 0
     whole = satchel("import", path, "--bank", "whole", "--json").json
     assert _said(resumed.json) == _said(whole)
-    with opened_bank(load_settings(), "b") as there, there.ledger.reading() as view:
-        found = [one for one in view.scan() if isinstance(one.model, Entry)]
-    assert [one.record.id for one in found][: len(first)] == first
-    assert [one.model.text for one in found if isinstance(one.model, Entry)] == [
-        f"memory {n}" for n in range(count)
-    ]
+    assert _ids("b")[: len(first)] == first
+    assert _texts("b") == [f"memory {n}" for n in range(count)]
+
+
+@pytest.mark.parametrize(("count", "group"), _SIZES)
+def test_an_import_in_one_commit_killed_at_any_point_leaves_nothing(
+    satchel: Run, tmp_path: Path, count: int, group: int
+) -> None:
+    """Neither memories nor a job; run again, it gives the same memories."""
+    path = _large(tmp_path / "a.json", count)
+    groups = count // group
+    for point in range(10):
+        _killed(path, "commit", 1 + point * (groups - 1) // 9, group, stage.COMMIT_BYTES)
+        banks = satchel("bank", "list", "--json").json
+        assert [texts for one in banks for texts in _texts(one["name"])] == []
+        assert satchel("job", "list", "--json").json == []
+    assert satchel("import", path, "--bank", "b", "--json").status == 0
+    assert _texts("b") == [f"memory {n}" for n in range(count)]

@@ -170,6 +170,16 @@ def test_a_file_that_is_too_large_for_one_transaction_is_not_logged_early(
     assert early == []
 
 
+def test_a_file_that_takes_long_to_read_is_not_logged_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
+) -> None:
+    """Who writes meanwhile waits for the logging alone, not until they give up."""
+    monkeypatch.setattr(work, "_LONGEST_HELD", -1.0)
+    path = write(tmp_path / "a.json", _memories(40))
+    assert bring(path, "b").banks[0].done.added == 40
+    assert early == []
+
+
 def test_a_memory_that_replaces_another_of_the_file_is_settled_afterwards(
     tmp_path: Path, early: list[int]
 ) -> None:

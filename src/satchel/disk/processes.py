@@ -37,7 +37,7 @@ def may_fork() -> bool:
 
 
 @contextmanager
-def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[bytes]]:
+def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[memoryview]]:
     """Run work in a forked process, and give what it yields, in its order.
 
     It is ended when the block ends. The pipe between the two bounds how far it is ahead.
@@ -53,11 +53,15 @@ def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[bytes]]:
     with suppress(OSError):  # more than a user may have; then it is as large as it was
         fcntl.fcntl(sender.fileno(), fcntl.F_SETPIPE_SZ, _AHEAD)
     process = context.Process(target=_run, args=(receiver, sender, frames), daemon=True)
+    is_frozen = gc.get_freeze_count() > 0
     try:
+        gc.freeze()  # who looks for cycles in what both share has a copy made of it
         process.start()
         sender.close()  # so that the end of the other process is seen here
         yield _received(receiver)
     finally:
+        if not is_frozen:
+            gc.unfreeze()
         receiver.close()
         sender.close()
         if process.pid is not None:
@@ -66,7 +70,7 @@ def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[bytes]]:
             process.close()
 
 
-def _received(receiver: Connection) -> Iterator[bytes]:
+def _received(receiver: Connection) -> Iterator[memoryview]:
     while True:
         try:
             frame = receiver.recv_bytes()
@@ -74,7 +78,7 @@ def _received(receiver: Connection) -> Iterator[bytes]:
             raise UnfinishedError("the process that reads did not get to its end") from error
         if frame[:1] == _END:
             return
-        yield frame[1:]
+        yield memoryview(frame)[1:]
 
 
 def _run(receiver: Connection, sender: Connection, frames: Callable[[], Iterable[bytes]]) -> None:

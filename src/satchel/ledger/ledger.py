@@ -18,6 +18,7 @@ from satchel.ledger.appending.transaction import (
     stored_digest,
 )
 from satchel.ledger.appending.waiting import (
+    ENTRY_TYPES,
     Logging,
     Ticket,
     looked_at,
@@ -559,7 +560,7 @@ class _Transaction:
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
         assert self._import is not None  # noqa: S101 - it was begun
-        looked_at_before(rows)
+        looked_at_before([row for row in rows if row.type not in ENTRY_TYPES])
         placed = self._import.placed(rows, self._ledger._clock())  # noqa: SLF001 - a part of it
         commit = Commit(rows=placed, nodes=(), head=self.after.stored)
         self._writing.append(self._ledger.bank, commit)

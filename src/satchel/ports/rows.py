@@ -271,18 +271,33 @@ def _entry_row(  # noqa: PLR0913 - what a record's row is given, spelled out for
     model: Entry, seq: int, identity: str, tag: str, at: str, body: bytes, batch: int
 ) -> Row:
     kind, scope, occurred, created, expires, origin, parents = _entry_members(model)
+    owner = _NOBODY if scope is None else _owner_members(scope)
+    user, agent, run, app, _ = owner
     slot = None
     if origin is not None and origin.id is not None:
-        slot = origin_slot(kind, scope, origin)
-    links = tuple(Link(identity, parent, DERIVES_FROM) for parent in parents) if parents else ()
-    return _row(
-        *(seq, identity, tag, at, body, batch, slot, kind, scope, None, occurred or created),
-        expires,
-        _words(model, tag),
-        links,
+        owner = () if scope is None else owner
+        slot = _slot(("origin", kind, origin.provider, origin.source, owner, origin.id))
+    return Row(
+        seq=seq,
+        id=identity,
+        type=tag,
+        at=at,
+        body=body,
+        batch=batch,
+        slot=slot,
+        kind=kind,
+        user=user,
+        agent=agent,
+        run=run,
+        app=app,
+        moment=occurred or created,
+        expires_at=expires,
+        text=_words(model, tag),
+        links=tuple(Link(identity, parent, DERIVES_FROM) for parent in parents) if parents else (),
     )
 
 
+_NOBODY = (None, None, None, None, ())
 _entry_members = attrgetter(
     "kind", "scope", "occurred_at", "created_at", "expires_at", "origin", "parent_ids"
 )

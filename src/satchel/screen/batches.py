@@ -14,7 +14,7 @@ import msgspec
 
 from satchel.memory.records import Model
 from satchel.screen.disguise import may_be_disguised, seen
-from satchel.screen.records import can_hold_secret
+from satchel.screen.records import can_hold_secret, spoken_members
 from satchel.screen.sieve import CARD, RUN, folded, names_in, runs_of, signs_of
 
 _lines = msgspec.json.Encoder().encode_lines
@@ -46,7 +46,7 @@ def suspects(drafts: Sequence[Model]) -> list[int]:
     """
     places = [place for place, draft in enumerate(drafts) if can_hold_secret(draft)]
     try:
-        data = _lines([drafts[place] for place in places])
+        data = _lines([spoken_members(drafts[place]) for place in places])
     except _UNENCODABLE:  # such as a lone surrogate: nobody can write that down
         return places
     if may_be_disguised(data):

@@ -137,7 +137,7 @@ def _gather(value: Any, name: str | None, depth: int, into: list[_Named]) -> Non
         for part in value:
             _gather(part, name, depth, into)
     elif isinstance(value, msgspec.Struct):
-        for part in filter(None, _getter(value.__class__)(value)):
+        for part in spoken_members(value):
             _gather(part, None, depth + 1, into)
     elif kind is int and value >= _SMALLEST_CARD:
         into.append((str(value), name))
@@ -149,6 +149,11 @@ def _gather_members(value: dict[str, Any], depth: int, into: list[_Named]) -> No
     for key, part in value.items():
         into.append((key, None))
         _gather(part, _name_of(key, value), depth, into)
+
+
+def spoken_members(value: msgspec.Struct) -> list[Any]:
+    """Return the values of the members in which a secret could be, without what says nothing."""
+    return [*filter(None, _getter(value.__class__)(value))]
 
 
 @cache

@@ -45,6 +45,12 @@ _LEAST = 8
 
 _STAND_IN = STAND_IN.encode()
 _EMPTY = (b":{}", b":[]")
+"""What is empty is left out, at some levels."""
+
+# Of a batch with digits alike, brackets alike and signs gone: what is empty, a number of sixteen
+# digits, text beyond the BMP. One pass, and few looks for what is long.
+_FLAT = bytes.maketrans(b"123456789[],\xf0\xf1\xf2\xf3\xf4", b"000000000{}:" + b"\xff" * 5)
+_SIGNS = (b"\xff", b":" + b"0" * 16, b"{" + b"0" * 16, b":{}")
 _UNENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 
 
@@ -101,17 +107,13 @@ def _named(drafts: Sequence[Model], nonces: Nonces) -> list[Model]:
 
 
 def _drawn(nonces: Nonces, count: int) -> Iterable[str]:
-    if nonces is not random_nonce:
-        return [_sound(nonces()) for _ in range(count)]
-    digits = os.urandom(_NONCE_BYTES * count).hex()
-    width = 2 * _NONCE_BYTES
-    return [digits[start : start + width] for start in range(0, len(digits), width)]
-
-
-def _sound(nonce: str) -> str:
-    if len(nonce) != 2 * _NONCE_BYTES or not is_hex(nonce):
+    if nonces is random_nonce:
+        digits, width = os.urandom(_NONCE_BYTES * count).hex(), 2 * _NONCE_BYTES
+        return [digits[start : start + width] for start in range(0, len(digits), width)]
+    drawn = [nonces() for _ in range(count)]
+    if {*map(len, drawn)} - {2 * _NONCE_BYTES} or not is_hex("".join(drawn)):
         raise ValueRefusedError("not 32 lower-case hexadecimal digits", field="nonce")
-    return nonce
+    return drawn
 
 
 def _without_stand_in(draft: Model) -> Model:
@@ -194,21 +196,21 @@ def _odd(
 ) -> Iterator[int]:
     """Yield the places of entries that may be over a bound, or not in canonical form."""
     bound = room(limits)
-    for place, (line, model) in enumerate(zip(lines, models, strict=True)):
-        if len(line) > bound and over_bounds(model, len(line), limits):
-            yield place
+    if max(map(len, lines), default=0) > bound:
+        for place, (line, model) in enumerate(zip(lines, models, strict=True)):
+            if len(line) > bound and over_bounds(model, len(line), limits):
+                yield place
+    flat = batch.translate(_FLAT, b"-")
+    if not any(sign in flat for sign in _SIGNS) and are_shallow(lines):
+        return
     if hold_no_free_json(models, batch):
         return
     ordinary = is_ordinary(batch)
-    # What is empty is left out, at some levels.
-    empty = any(sign in batch for sign in _EMPTY)
-    if ordinary and not empty and are_shallow(lines):
-        return
     for place, line in enumerate(lines):
         if (
             line.count(b"{") + line.count(b"[") > MAX_DEPTH
             or not (ordinary or has_plain_layout(line))
-            or (empty and any(sign in line for sign in _EMPTY))
+            or any(sign in line for sign in _EMPTY)
         ):
             yield place
 

@@ -16,7 +16,7 @@ def fingerprint(identity: str, body: bytes) -> bytes:
         identity: The record's id.
         body: Its canonical bytes.
     """
-    member = b'"id":"%b",' % identity.encode()
+    member = f'"id":"{identity}",'.encode()
     start = body.find(member)
     after = start + len(member) if start >= 0 else 0
     nonce = body.find(_NONCE)

@@ -388,7 +388,8 @@ class Arriving:
         adapter, place = self._adapter, self._place
         pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
         for record, draft in pairs:
-            self._note_ending(record)
+            if self._listed is not None:
+                self._note_ending(record)
             if self._restoring is not None:
                 self.screening(draft)
             if record.type in self.without:

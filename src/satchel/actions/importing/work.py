@@ -51,6 +51,9 @@ _TOGETHER = 256
 _EVERY = 0.5
 """Seconds between two reports while the input is read."""
 
+_LONGEST_HELD = 25.0
+"""Seconds for which a file is read while the store is locked; other writers give up after 30."""
+
 _AGAIN = ((UnfinishedError, NotAtOnceError), UnfinishedError)
 """After which everything is read again: a process that was killed costs time, and nothing else."""
 
@@ -213,10 +216,14 @@ class Work:
         )
 
     def _log_early(self, name: str, size: int | None, rows: Sequence[Row]) -> bool:
-        """Log records of a bank that was vacant at a size, unless there is too much in the file."""
+        """Log records of a bank that was vacant at a size, unless there is too much in the file.
+
+        Others who write wait meanwhile, so it is not done either where the rest takes too long.
+        """
         if self._logged is None:
             share = self.arriving.read_bytes / self.arriving.size
-            if self.plans[name].stage.size >= COMMIT_BYTES * share:
+            rest = self.census.spent / share - self.census.spent
+            if self.plans[name].stage.size >= COMMIT_BYTES * share or rest > _LONGEST_HELD:
                 return False
             self._logged = Begun(self._block(name), size)
         self._logged.add(rows)

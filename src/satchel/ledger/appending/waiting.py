@@ -25,7 +25,7 @@ from satchel.seal.signing.key import SigningKey
 
 _NEVER_LOGGED = frozenset({"embedding", "blob"})
 
-_ENTRIES = frozenset(map(str, Component))
+ENTRY_TYPES = frozenset(map(str, Component))
 
 
 class Logging(NamedTuple):
@@ -131,7 +131,7 @@ def looked_at_before(rows: Sequence[Row]) -> list[Logging]:
     Raises:
         UsageError: If one may not be appended.
     """
-    others = {place: row for place, row in enumerate(rows) if row.type not in _ENTRIES}
+    others = {place: row for place, row in enumerate(rows) if row.type not in ENTRY_TYPES}
     opened = {place: open_record(row.body or b"") for place, row in others.items()}
     require_appendable([record for record, _ in opened.values()], None)
     nothing = (None, None)

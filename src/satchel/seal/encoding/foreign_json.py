@@ -178,7 +178,8 @@ def _keys(value: Any, room: int) -> int:
         count = len(value)
         value = value.values()
     for part in value:
-        if type(part) is dict or type(part) is list:
+        kind = type(part)
+        if kind is not str and (kind is dict or kind is list):
             if not room:
                 raise ValueError(room)
             count += _keys(part, room - 1)

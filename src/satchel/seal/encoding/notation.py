@@ -54,6 +54,8 @@ def has_odd_numbers(parts: Iterable[Any]) -> bool:
     """
     for part in parts:
         kind = type(part)
+        if kind is str:
+            continue
         if kind is float:
             if part.is_integer() or not SMALLEST <= abs(part) <= MAX_INTEGER:
                 return True

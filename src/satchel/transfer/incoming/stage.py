@@ -12,7 +12,11 @@ from satchel.seal.sealing import Nonces, seal
 from satchel.type_info import resolved
 
 GROUP = 4096
-"""Records of one group: one head."""
+"""Records of one group at most: one head."""
+
+GROUP_BYTES = 4 << 20
+"""Bytes of records after which a group ends. Its rows are in memory several times over: with the
+words and columns that are derived of them, and in the statements that store them."""
 
 GIVEN = 2048
 """Records that the sink gets at once when it has a first group.
@@ -59,6 +63,7 @@ class Stage:
         """Takes records from the first group on as they come; those that it took are not held."""
 
         self._group: list[Row] = []
+        self._group_size = 0
         self._took = False
 
     def add(self, row: Row) -> None:
@@ -67,14 +72,17 @@ class Stage:
         Raises:
             NotAtOnceError: If the sink has others, and they are too many for one transaction.
         """
+        size = len(row.body or b"")
         self.records += 1
-        self.size += len(row.body or b"")
+        self.size += size
         self.last = row.id
         if self.sink is None:
             self._records.add(row)
             return
         self._group.append(row)
-        if len(self._group) >= (GIVEN if self._took else GROUP):
+        self._group_size += size
+        most = GIVEN if self._took else GROUP
+        if len(self._group) >= most or self._group_size >= GROUP_BYTES:
             self._give()
 
     def add_many(self, rows: Sequence[Row]) -> None:
@@ -83,21 +91,18 @@ class Stage:
         Raises:
             NotAtOnceError: As ``add``.
         """
-        if self.sink is None:
+        size = sum(len(row.body or b"") for row in rows)
+        most = (GIVEN if self._took else GROUP) - 1
+        fits = len(self._group) + len(rows) <= most and self._group_size + size < GROUP_BYTES
+        if self.sink is None or not rows or not fits:
             for row in rows:
                 self.add(row)
             return
-        start = 0
-        while start < len(rows):
-            room = (GIVEN if self._took else GROUP) - len(self._group)
-            some = rows[start : start + room]
-            self.records += len(some)
-            self.size += sum(len(row.body or b"") for row in some)
-            self.last = some[-1].id
-            self._group += some
-            if len(some) == room:
-                self._give()
-            start += len(some)
+        self.records += len(rows)
+        self.size += size
+        self.last = rows[-1].id
+        self._group += rows
+        self._group_size += size
 
     def give_rest(self) -> None:
         """Give the sink what is held, where it has what came before."""
@@ -113,7 +118,7 @@ class Stage:
             self.sink = None
             for row in self._group:
                 self._records.add(row)
-        self._group = []
+        self._group, self._group_size = [], 0
 
     def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
         """Hold a status of a record that is in the bank, or in here.
@@ -130,8 +135,14 @@ class Stage:
 
     def groups(self, after: int = 0) -> Iterator[Sequence[Row]]:
         """Yield everything in groups, without the first ``after``."""
-        found = islice(self._all(), after, None)
-        while group := list(islice(found, GROUP)):
+        group, size = list[Row](), 0
+        for row in islice(self._all(), after, None):
+            group.append(row)
+            size += len(row.body or b"")
+            if len(group) == GROUP or size >= GROUP_BYTES:
+                yield group
+                group, size = [], 0
+        if group:
             yield group
 
     def commits(self, after: int = 0) -> Iterator[Iterator[Sequence[Row]]]:

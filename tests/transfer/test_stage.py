@@ -1,0 +1,58 @@
+"""What an import is going to log, in groups that take bounded memory."""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import pytest
+
+from satchel.disk.spool import Strands
+from satchel.memory.entries import Semantic
+from satchel.ports.rows import Row, unplaced_row
+from satchel.seal.sealing import seal
+from satchel.transfer.incoming.stage import GROUP, GROUP_BYTES, Stage
+
+
+def _row(text: str) -> Row:
+    draft = Semantic(text=text)
+    record = seal(draft)
+    return unplaced_row(draft, record.id, record.body)
+
+
+def _sizes(groups: Sequence[Sequence[Row]]) -> list[int]:
+    return [sum(len(row.body or b"") for row in group) for group in groups]
+
+
+@pytest.mark.parametrize("together", [1, 10])
+@pytest.mark.parametrize("early", [False, True], ids=["staged", "logged-early"])
+def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool, together: int) -> None:
+    """4,096 messages of 8 KB would be in memory several times over."""
+    row, count = _row("tea " * 60_000), 100
+    with closing(Strands()) as strands:
+        stage, given = Stage(strands), list[Sequence[Row]]()
+
+        def take(rows: Sequence[Row]) -> bool:
+            given.append(rows)
+            return True
+
+        stage.sink = take if early else None
+        for _ in range(count // together):
+            stage.add_many([row] * together)
+        stage.give_rest()
+        groups = given or [*stage.groups()]
+
+    assert min(_sizes(groups)[:-1]) >= GROUP_BYTES
+    assert max(_sizes(groups)) < GROUP_BYTES + len(row.body or b"")
+    assert sum(map(len, groups)) == count
+
+
+def test_a_group_of_short_records_ends_by_their_number() -> None:
+    """From wherever an earlier attempt got to."""
+    row = _row("tea")
+    with closing(Strands()) as strands:
+        stage = Stage(strands)
+        for _ in range(GROUP + 10):
+            stage.add(row)
+        stage.add_many([])
+
+        assert [len(group) for group in stage.groups()] == [GROUP, 10]
+        assert [len(group) for group in stage.groups(after=5)] == [GROUP, 5]
