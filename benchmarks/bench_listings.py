@@ -39,15 +39,15 @@ ROUNDS = 3
 MOST_SLOPE, MOST_BOUNDED = 1.15, 0.35
 """Of the logarithms: 1 is linear, 0 is the same for any number of items."""
 
-LISTS = frozenset({"list", "ls", "history", "links", "receipts", "audit", "tree", "revocations"})
+LISTS = frozenset({"list", "ls", "history", "links", "audit", "tree", "revocations"})
 """Last words of commands that print many of what a person made."""
 
 NOT_HERE = {
-    "receipts": "made by imports, whose cost would hide it",
+    "receipt list": "made by imports, whose cost would hide it",
     "job list": "jobs that ended are removed; a person has a handful",
     "key list": "one for each identity of a person",
     "bank list": "bench_banks: 1,000 and 10,000",
-    "banks owners list": "owners of a bank, a handful",
+    "bank owner list": "owners of a bank, a handful",
     "backup list": "one for each backup that is retained",
     "amplihack tree": "prints banks, and counts; bench_amplihack",
     "token revocations": "writes a file; the tokens are those of token list",
@@ -167,9 +167,9 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["session", "show", "long", "--bank", NAME, "--all"],
         lambda _: ["session", "show", "session 1", "--bank", NAME, "--last", "2"],
     ),
-    "checkpoint list": (
-        lambda _: ["checkpoint", "list", "long", "--bank", NAME],
-        lambda _: ["checkpoint", "list", "session 1", "--bank", NAME],
+    "session checkpoint list": (
+        lambda _: ["session", "checkpoint", "list", "long", "--bank", NAME],
+        lambda _: ["session", "checkpoint", "list", "session 1", "--bank", NAME],
     ),
     "token list": (
         lambda home: ["token", "list", "--bank", NAME, "--limit", str(home.size)],
@@ -195,9 +195,9 @@ MEASURED: dict[str, tuple[Words, Words]] = {
 OF_THE_WHOLE_BANK = {
     "links": "that none is missing is verified in the whole index of links",
     "history": "a newer version may be anywhere in the log; all of them are read to be ordered",
-    "sessions list": "a conversation may be renamed anywhere later in the log",
-    "sessions show": "a conversation is found by its name among all of them",
-    "checkpoint list": "a conversation is found by its name among all of them",
+    "session list": "a conversation may be renamed anywhere later in the log",
+    "session show": "a conversation is found by its name among all of them",
+    "session checkpoint list": "a conversation is found by its name among all of them",
     "token list": "a revocation may be anywhere in the log",
     "agent list": "all are listed; the configuration is read whole",
 }

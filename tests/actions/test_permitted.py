@@ -176,6 +176,7 @@ ASKED_BY_ANOTHER = {
     "is_still_meant",
     "bank_to_fill",
     "opened_to_ask",
+    "keep_up",  # makes derived vectors, and nothing for a holder
     "opened_to_fill",
     # they hand everything to one that asks
     "rehydrate_bank",

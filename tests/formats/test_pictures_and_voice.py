@@ -87,7 +87,7 @@ def test_a_spoken_conversation_is_shown_and_distilled_in_words(
     assert "I am allergic to hazelnuts" in out
     assert "image_asset_pointer sediment://file_1" in out
     assert '"content_type"' not in out
-    assert run(["distill", "Voice", "--bank", "b", "--dry-run"]) == 0
+    assert run(["session", "distill", "Voice", "--bank", "b", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "without words" not in out
     assert "hazelnuts" in out or "flour" in out

@@ -1,7 +1,7 @@
 """The store with its banks, open."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -14,7 +14,7 @@ from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.importing.imported import Imported
 from satchel.actions.moving.exported import Export
-from satchel.actions.opened import OpenBank, banks_called, is_still_meant, named_banks, open_bank_in
+from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
 from satchel.actions.operating.following import (
     Followed,
     FollowOptions,
@@ -135,9 +135,14 @@ class Satchel(Working):
             VerificationError: If it is not what this machine saw of it.
         """
         wanted = name or self._wanted
-        if create and wanted is not None and not banks_called(self._store, wanted):
-            with suppress(UsageError):  # somebody else may create it meanwhile
-                return self.create_bank(wanted)
+        try:
+            return self._opened(wanted)
+        except UnknownBankError:
+            if not create or wanted is None:
+                raise
+            return self.create_bank(wanted)
+
+    def _opened(self, wanted: str | None) -> Bank:
         with self._lifetime.use():
             if self._read_only:
                 opened = open_bank_in(self._settings, self._store, wanted)

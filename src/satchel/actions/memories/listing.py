@@ -100,6 +100,7 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
         UsageError: If a time names no moment, a type is none, or a number is out of range.
     """
     bank = bank.asked("list")
+    _filter(wanted)  # what cannot be meant is refused before anything is read
     with bank.ledger.reading() as view:
         size, moment, notes = _size(view, wanted), moment_of(view, wanted.as_of), notes_of(view)
         found = choose_memories(view, wanted, progress=progress)

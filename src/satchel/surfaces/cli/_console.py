@@ -152,9 +152,9 @@ def _json(value: Any, indent: int | None) -> str:
     The same value to any parser, and nothing in it drives a terminal. A file name that is not
     UTF-8 keeps its bytes as Python's lone surrogates.
     """
-    from msgspec import to_builtins
+    import msgspec
 
-    text = json.dumps(to_builtins(value), ensure_ascii=False, indent=indent)
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=indent)
     return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
 
 
