@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from descriptors_kit import descriptors
@@ -261,6 +262,23 @@ def test_an_open_database_or_companion_is_closed_and_reported(tmp_path: Path, en
     file.chmod(0o644)
     assert secure_database(path) == (Repair(file, 0o644, 0o600),)
     assert mode_of(file) == 0o600
+    assert secure_database(path) == ()
+
+
+def test_a_companion_that_another_process_is_removing_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory (tmpfs), a file is still found by its name when its last link is gone."""
+    path, stat_by_path = tmp_path / "state" / "bank.db", os.stat
+    secure_database(path)
+    path.with_name("bank.db-wal").touch(0o600)
+
+    def removed(name: str, **options: Any) -> os.stat_result:
+        found = stat_by_path(name, **options)
+        links = 0 if name == "bank.db-wal" else found.st_nlink
+        return os.stat_result((*found[:3], links, *found[4:]))
+
+    monkeypatch.setattr(os, "stat", removed)
     assert secure_database(path) == ()
 
 

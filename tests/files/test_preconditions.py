@@ -577,7 +577,9 @@ def begin(number, barrier, told, paths):
 paths = [Path(sys.argv[1]) / str(turn) / "files.db" for turn in range(10)]
 fork = multiprocessing.get_context("fork")
 barrier, told = fork.Barrier(6), fork.Queue()
-writers = [fork.Process(target=begin, args=(n, barrier, told, paths)) for n in range(6)]
+writers = [
+    fork.Process(target=begin, args=(n, barrier, told, paths), daemon=True) for n in range(6)
+]
 for writer in writers: writer.start()
 won, ended = [], 0
 while ended < 6:

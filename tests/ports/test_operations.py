@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from satchel.api.operations import method
 from satchel.errors import UsageError
 from satchel.ports.operations import Absent, Option, Options, declared, operation, operations
+from satchel.surfaces.cli._console import state
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._parser import leaf
 from satchel.surfaces.cli._tree import Command, Group, specifications
@@ -159,6 +160,7 @@ def test_the_method_takes_the_options_as_keywords() -> None:
 
 def cli(*words: str) -> tuple[int, str, list[dict[str, Any]]]:
     """Run the command; return its exit status, its output and the results."""
+    state.reset(json=False)  # of a command that ran in this process before
     group, results = Group(), list[dict[str, Any]]()
     command(group, pack, results.append, context=lambda _: nullcontext([]))
     made = group.commands["pack"]

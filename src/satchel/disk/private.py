@@ -301,9 +301,11 @@ def _unopened(path: Path, *, within: int) -> Repair | None:
 
 def _status(name: str, within: int) -> os.stat_result | None:
     try:
-        return os.stat(name, dir_fd=within, follow_symlinks=False)
+        found = os.stat(name, dir_fd=within, follow_symlinks=False)
     except FileNotFoundError:
         return None
+    # Some file systems still find a file by its name while another process removes it.
+    return found if found.st_nlink else None
 
 
 def _change_mode(name: str, within: int) -> None:
