@@ -277,6 +277,8 @@ class Operation(Generic[_C, _O, _P, _R]):
         options: The options class.
         run: Does it.
         example: A command line.
+        items: Name of the results of an operation that returns a list: its JSON is always one
+            object, such as ``{"backups": [...]}``.
         absent: Why an interface does not offer the operation at all, by interface.
     """
 
@@ -284,6 +286,7 @@ class Operation(Generic[_C, _O, _P, _R]):
     options: Callable[_P, _O]
     run: Callable[Concatenate[_C, _O, ...], _R]
     example: str = ""
+    items: str = ""
     absent: Mapping[str, str]
 
     @property
@@ -303,6 +306,18 @@ class Operation(Generic[_C, _O, _P, _R]):
             return tuple(field for field in self.fields if field.option.mcp)
         return tuple(field for field in self.fields if field.option.absence(interface) is None)
 
+    def json(self, result: _R) -> Any:
+        """Return a result as it is written as JSON: always one object.
+
+        Raises:
+            TypeError: If the operation returns a list that has no name.
+        """
+        if not isinstance(result, list | tuple):
+            return result
+        if not self.items:
+            raise TypeError(f"{self.name} returns a list: declare its name with items=")
+        return {self.items: result}
+
     def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
         """Run the operation; ``run`` takes its options as one object."""
         return self.run(context, self.options(*args, **options))
@@ -317,6 +332,7 @@ def operation(
     *,
     name: str,
     example: str = "",
+    items: str = "",
     absent: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[Concatenate[_C, _O, ...], _R]], Operation[_C, _O, _P, _R]]:
     """Declare a function of a context and an options class as an operation.
@@ -325,11 +341,14 @@ def operation(
         options: The options class.
         name: The words of the command.
         example: A command line for the help.
+        items: Name of the results, if it returns a list.
         absent: Why an interface does not offer it, by interface.
     """
 
     def declare(run: Callable[Concatenate[_C, _O, ...], _R]) -> Operation[_C, _O, _P, _R]:
-        made = Operation(name=name, options=options, run=run, example=example, absent=absent or {})
+        made = Operation(
+            name=name, options=options, run=run, example=example, items=items, absent=absent or {}
+        )
         update_wrapper(cast("Any", made), run, updated=())
         operations[name] = made
         return made

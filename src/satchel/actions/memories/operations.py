@@ -367,7 +367,10 @@ def correct(bank: OpenBank, options: UpdateOptions) -> Revised:
 
 
 @operation(
-    ForgetOptions, name="forget", example='satchel forget 0f3c12 7be901 --reason "moved away"'
+    ForgetOptions,
+    name="forget",
+    example='satchel forget 0f3c12 7be901 --reason "moved away"',
+    items="memories",
 )
 def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     """Forget memories: they are no longer listed or recalled. All that are named, or none.
@@ -387,7 +390,13 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     )
 
 
-@operation(ForgetOptions, name="restore", example="satchel restore 0f3c12", absent=_OWNER_ONLY)
+@operation(
+    ForgetOptions,
+    name="restore",
+    example="satchel restore 0f3c12",
+    items="memories",
+    absent=_OWNER_ONLY,
+)
 def restore(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     """Restore memories that were forgotten. All that are named, or none.
 

@@ -73,7 +73,7 @@ def command(
             with opened as there:
                 result = operation.run(there, options, **more)
         if as_json:
-            print_json(result)
+            print_json(operation.json(result))
             return 0 if status is None else status(result)
         shown = show(result)
         return (shown or 0) if status is None else status(result)

@@ -48,6 +48,8 @@ def verify(
     """Read backups again, as a job: the newest, those that are named, or all."""
 
     def work(tell: Tell) -> object:
-        return verify_backups.run(gateway.settings, with_progress(options, tell))
+        return verify_backups.json(
+            verify_backups.run(gateway.settings, with_progress(options, tell))
+        )
 
     return begun(gateway.works, "backup verify", work)
