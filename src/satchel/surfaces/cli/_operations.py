@@ -2,13 +2,16 @@
 
 import io
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from satchel.errors import UsageError
-from satchel.ports.operations import Field, Operation, declared
+from satchel.ports.operations import Field, Operation, declared, texts
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.surfaces.cli._console import print_json, progress, state
 from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
@@ -16,6 +19,7 @@ from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, P
 _R = TypeVar("_R")
 
 _PATIENCE = 1.0  # seconds
+_STDOUT = "-"
 
 Shown = Callable[[_R], int | None]
 """Prints a result for a person; may return the exit status."""
@@ -43,10 +47,14 @@ def command(
         context: Gives what the operation works on; the settings by default.
         bank: Gives the bank that the operation works on, by the value of ``--bank``.
         label: Of the progress bar, where the operation reports progress.
-        internal: Returns what the command line supplies besides the options.
+        internal: Returns what the command line supplies besides the options, other than the keys of
+            owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
         status: Returns the exit status for a result.
         extra: An options class of what only the command line offers, such as where to read from.
         prepare: Changes the values of the options by those of ``extra``.
+
+    An option ``output`` may be ``-``, standard output; with an option ``propose``, what more owners
+    have to sign is written to a file.
     """
     offered = operation.offered("cli")
     more_fields = () if extra is None else declared(cast("Any", extra))
@@ -63,28 +71,62 @@ def command(
             said = {each.name: values[each.name] for each in more_fields}
             prepare(given, extra(**{name: said[name] for name in said if said[name] is not None}))
         bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
-        with bar as tell:
+        output = given.get("output")
+        with ExitStack() as held:
+            if given.get("propose") is not None:
+                held.enter_context(_proposed(given["propose"], as_json=as_json))
+            if output is not None:
+                given["output"] = held.enter_context(_output(output))
+            tell = held.enter_context(bar)
             options = operation.options(**given, **dict.fromkeys(supplied, tell))
-            more = {} if internal is None else internal(options)
+            more = _internal(operation, options, internal)
             if bank is not None:
                 opened = bank(wanted_bank, options)
             else:
                 opened = nullcontext(state.settings) if context is None else context(options)
-            with opened as there:
-                result = operation.run(there, options, **more)
+            result = operation.run(held.enter_context(opened), options, **more)
+        if output == _STDOUT:
+            result = replace(cast("Any", result), output=_STDOUT)
         if as_json:
             print_json(operation.json(result))
             return 0 if status is None else status(result)
         shown = show(result)
         return (shown or 0) if status is None else status(result)
 
-    parameters = [_parameter(field) for field in (*offered, *more_fields)]
-    if bank is not None:
-        parameters.append(BANK)
-    parameters.append(JSON)
+    general = (JSON,) if bank is None else (BANK, JSON)
+    parameters = (*map(_parameter, (*offered, *more_fields)), *general)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
-    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, tuple(parameters))
+    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
+
+
+def _internal(
+    operation: Operation[Any, Any, ..., Any],
+    options: Any,
+    internal: Callable[[Any], Mapping[str, Any]] | None,
+) -> dict[str, Any]:
+    """Return what the operation takes besides its options: keys of owners, and the like."""
+    found = dict[str, Any]()
+    if operation.internal & {"owner", "owners"}:
+        from satchel.surfaces.cli._options import owner_key, owner_keys
+
+        found["owner"] = partial(owner_key, options.signing_key)
+        if "owners" in operation.internal:
+            found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
+    found |= {} if internal is None else internal(options)
+    return {name: each for name, each in found.items() if name in operation.internal}
+
+
+def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
+    from satchel.surfaces.cli.operating._proposing import proposed
+
+    return proposed(Path(path), as_json=as_json)
+
+
+def _output(path: str) -> AbstractContextManager[Path]:
+    from satchel.surfaces.cli._stdout import output_file
+
+    return output_file(Path(path))
 
 
 def _value(field: Field, value: Any) -> Any:
@@ -143,11 +185,11 @@ def _parameter(field: Field) -> Parameter:
         name=field.name,
         type="text" if is_text else TYPE_NAMES.get(field.scalar, "text"),
         help=option.help if option.argument else _help(field),
-        flags=[] if option.argument else [on],
+        flags=[] if option.argument else [on, *([option.short] if option.short else [])],
         off=[off] if off and not option.argument else [],
         metavar=option.metavar or "|".join(field.choices),
         default=field.default if has_default else None,
         is_many=is_many,
-        is_required=field.is_required and option.argument,
+        is_required=field.is_required,
         values=option.values or "|".join(field.choices),
     )
