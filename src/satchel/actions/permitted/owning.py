@@ -38,6 +38,8 @@ OWNERS = frozenset(
         "serve",
         "connect",
         "watch",
+        "log",
+        "diff",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""
