@@ -39,7 +39,6 @@ OWNERS = frozenset(
         "connect",
         "watch",
         "log",
-        "diff",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""
