@@ -185,7 +185,7 @@ ASKED_BY_ANOTHER = {
     "import_memories",
     "export_memories",
     "import_into",
-    "compare",
+    "diff",
 }
 
 

@@ -160,6 +160,8 @@ class Bank:
     embed = awaited(plain_bank.Bank.embed)
     duplicates = awaited(plain_bank.Bank.duplicates)
     links = awaited(plain_bank.Bank.links)
+    graph = awaited(plain_bank.Bank.graph)
+    log = awaited(plain_bank.Bank.log)
     path = awaited(plain_bank.Bank.path)
     list = awaited(plain_bank.Bank.list)
 
@@ -214,6 +216,7 @@ class Satchel:
         return Bank(await away(partial(self._plain.create_bank, name)))
 
     use_bank = awaited(plain_satchel.Satchel.use_bank)
+    diff = awaited(plain_satchel.Satchel.diff)
     banks = awaited(plain_satchel.Satchel.banks)
     list_banks = awaited(plain_satchel.Satchel.list_banks)
     export_bank = awaited(plain_satchel.Satchel.export_bank)
