@@ -48,7 +48,7 @@ def test_a_new_key_owns_what_the_old_one_owned(satchel: "Run", tmp_path: Path) -
         assert texts(satchel, "--token", token) == ["likes tea"]
         assert satchel("token", "verify", token).status == 0
     retired = next(name for name in load_settings().keyring.names() if "retired" in name)
-    ran = satchel(*issue, tmp_path / "late.token", "--key", retired)
+    ran = satchel(*issue, tmp_path / "late.token", "--signing-key", retired)
     assert ran.status == 3
     assert "retired" in ran.err
     assert {line["state"] for line in satchel("token", "list", "--json").json["tokens"]} == {

@@ -71,18 +71,26 @@ def function(
         with context() as there:
             return operation.run(there, options)
 
-    return documented(call, operation, is_method=False)
+    return documented(call, operation, first=None)
 
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
+_SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+
+
 def documented(
-    call: _Call, operation: Operation[Any, Any, ..., Any], *, is_method: bool = True
+    call: _Call, operation: Operation[Any, Any, ..., Any], first: inspect.Parameter | None = _SELF
 ) -> _Call:
-    """Give a method or function the signature and the documentation of an operation."""
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = [own] if is_method else []
+    """Give a method the signature and the documentation of an operation.
+
+    Args:
+        call: The method, or a function.
+        operation: The operation.
+        first: The parameter before the options, if there is one.
+    """
+    parameters = [] if first is None else [first]
     offered = operation.offered("python")
     signature = inspect.signature(operation.options)
     annotations = {field.name: field.annotation for field in offered}

@@ -13,6 +13,7 @@ from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.importing.imported import Imported
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
 from satchel.actions.operating.following import (
@@ -172,6 +173,7 @@ class Satchel(Working):
             yield self._settings
 
     use_bank = method(banks.use_bank)
+    diff = method(diff)
 
     def banks(self) -> list[BankLine]:
         """Return the banks of the store, each opened and proved."""

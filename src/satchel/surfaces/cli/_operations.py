@@ -1,7 +1,7 @@
 """Commands whose arguments, options and help an operation declares."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,10 @@ _R = TypeVar("_R")
 _PATIENCE = 1.0  # seconds
 _STDOUT = "-"
 
-Shown = Callable[[_R], int | None]
+Shown = Callable[[_R], int | None] | Callable[[_R, Any], int | None]
 """Prints a result for a person; may return the exit status."""
+
+Opens = Callable[..., AbstractContextManager[Any]]
 
 
 def command(
@@ -30,22 +32,25 @@ def command(
     operation: Operation[Any, Any, ..., _R],
     show: Shown[_R],
     *,
-    context: Callable[[Any], AbstractContextManager[Any]] | None = None,
-    bank: Callable[[str | None, Any], AbstractContextManager[Any]] | None = None,
+    context: Opens | None = None,
+    bank: Opens | None = None,
     label: str = "",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
     extra: type[Any] | None = None,
-    prepare: Callable[[dict[str, Any], Any], None] | None = None,
+    prepare: Callable[..., None] | None = None,
 ) -> None:
     """Add the command of an operation.
+
+    With ``extra``, its options are one more argument of ``show``, ``context`` and ``bank``.
 
     Args:
         group: What it is added to.
         operation: What it does.
         show: Prints the result.
-        context: Gives what the operation works on; the settings by default.
-        bank: Gives the bank that the operation works on, by the value of ``--bank``.
+        context: Gives what the operation works on, by its options; the settings by default.
+        bank: Gives the bank that the operation works on, by the value of ``--bank`` and its
+            options.
         label: Of the progress bar, where the operation reports progress.
         internal: Returns what the command line supplies besides the options, other than the keys of
             owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
@@ -62,14 +67,10 @@ def command(
 
     def run(**values: Any) -> int:
         as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
-        given = {
-            field.name: _value(field, values[field.name])
-            for field in offered
-            if values[field.name] is not None
-        }
-        if extra is not None and prepare is not None:
-            said = {each.name: values[each.name] for each in more_fields}
-            prepare(given, extra(**{name: said[name] for name in said if said[name] is not None}))
+        given = _given(offered, values)
+        more = () if extra is None else (extra(**_given(more_fields, values)),)
+        if prepare is not None:
+            prepare(given, *more)
         bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
         output = given.get("output")
         with ExitStack() as held:
@@ -79,18 +80,20 @@ def command(
                 given["output"] = held.enter_context(_output(output))
             tell = held.enter_context(bar)
             options = operation.options(**given, **dict.fromkeys(supplied, tell))
-            more = _internal(operation, options, internal)
+            supplied_here = _internal(operation, options, internal)
             if bank is not None:
-                opened = bank(wanted_bank, options)
+                opened = bank(wanted_bank, options, *more)
+            elif context is not None:
+                opened = context(options, *more)
             else:
-                opened = nullcontext(state.settings) if context is None else context(options)
-            result = operation.run(held.enter_context(opened), options, **more)
+                opened = nullcontext(state.settings)
+            result = operation.run(held.enter_context(opened), options, **supplied_here)
         if output == _STDOUT:
             result = replace(cast("Any", result), output=_STDOUT)
         if as_json:
             print_json(operation.json(result))
             return 0 if status is None else status(result)
-        shown = show(result)
+        shown = cast("Callable[..., int | None]", show)(result, *more)
         return (shown or 0) if status is None else status(result)
 
     general = (JSON,) if bank is None else (BANK, JSON)
@@ -98,6 +101,12 @@ def command(
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
+
+
+def _given(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as the operation takes them."""
+    given = [field for field in fields if values[field.name] is not None]
+    return {field.name: _value(field, values[field.name]) for field in given}
 
 
 def _internal(
