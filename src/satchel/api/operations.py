@@ -98,7 +98,7 @@ class Method(Generic[_P, _R]):
 
 def _in_a_thread(plain: Callable[..., _R]) -> Callable[..., Coroutine[Any, Any, _R]]:
     async def call(self: Any, /, *args: Any, **options: Any) -> _R:
-        from satchel.api.awaited.away import away
+        from satchel.api.away import away
 
         return await away(partial(plain, self._plain, *args, **options))
 
