@@ -164,9 +164,20 @@ def run_on(target: HasContext[_C], operation: Operation[_C, _O, ..., _R], option
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
-def documented(call: _Call, operation: Operation[Any, Any, ..., Any]) -> _Call:
-    """Give a method the signature and the documentation of an operation."""
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+_SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+
+
+def documented(
+    call: _Call, operation: Operation[Any, Any, ..., Any], first: inspect.Parameter = _SELF
+) -> _Call:
+    """Give a method the signature and the documentation of an operation.
+
+    Args:
+        call: The method, or a function.
+        operation: The operation.
+        first: The parameter before the options.
+    """
+    parameters = [first]
     offered = operation.offered("python")
     signature = inspect.signature(operation.options)
     annotations = {field.name: field.annotation for field in offered}

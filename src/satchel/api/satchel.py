@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from satchel.actions.config import Settings
     from satchel.actions.configured.hooks import HookCounts, Listener
     from satchel.actions.importing.imported import Imported
+    from satchel.actions.moving import comparing
     from satchel.actions.moving.exported import Export
     from satchel.actions.opened import OpenBank
     from satchel.actions.operating.following import Followed
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from satchel.ports.store import Store
 else:
     banks = lazy("satchel.actions.banks")
+    comparing = lazy("satchel.actions.moving.comparing")
 
 
 class Satchel(Working):
@@ -173,6 +175,7 @@ class Satchel(Working):
             yield self._settings
 
     use_bank = method(banks.use_bank)
+    diff = method(comparing.diff)
 
     def banks(self) -> list[BankLine]:
         """Return the banks of the store, each opened and proved."""

@@ -23,4 +23,5 @@ class Backups:
     restore = awaited(plain.Backups.restore)
     prune = awaited(plain.Backups.prune)
     drill = awaited(plain.Backups.drill)
+    setup = awaited(plain.Backups.setup)
     list = awaited(plain.Backups.list)
