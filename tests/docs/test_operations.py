@@ -61,9 +61,9 @@ def test_a_call_shows_its_parameters_at_run_time(
     name: str, call: Callable[..., Any], operation: Operation[Any, Any, ..., Any]
 ) -> None:
     """``help()``, ``inspect.signature`` and Jupyter: names, types, defaults, meanings."""
-    parameters = {
-        name: each for name, each in inspect.signature(call).parameters.items() if name != "self"
-    }
+    parameters = dict(inspect.signature(call).parameters)
+    for first in ("self", "source"):  # what it works on
+        parameters.pop(first, None)
     assert set(parameters) == {field.name for field in operation.offered("python")}
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters.values())
     assert inspect.signature(call).return_annotation is not inspect.Signature.empty

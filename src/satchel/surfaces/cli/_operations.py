@@ -61,7 +61,7 @@ def command(
     An option ``output`` may be ``-``, standard output; with an option ``propose``, what more owners
     have to sign is written to a file.
     """
-    offered = operation.offered("cli")
+    offered, views = operation.offered("cli"), cast("Callable[..., int | None]", show)
     more_fields = () if extra is None else declared(cast("Any", extra))
     supplied = {"progress"} & {field.name for field in operation.fields} if label else set[str]()
 
@@ -83,17 +83,12 @@ def command(
             supplied_here = _internal(operation, options, internal)
             if bank is not None:
                 opened = bank(wanted_bank, options, *more)
-            elif context is not None:
-                opened = context(options, *more)
             else:
-                opened = nullcontext(state.settings)
+                opened = nullcontext(state.settings) if context is None else context(options, *more)
             result = operation.run(held.enter_context(opened), options, **supplied_here)
         if output == _STDOUT:
             result = replace(cast("Any", result), output=_STDOUT)
-        if as_json:
-            print_json(operation.json(result))
-            return 0 if status is None else status(result)
-        shown = cast("Callable[..., int | None]", show)(result, *more)
+        shown = _print(operation.json(result)) if as_json else views(result, *more)
         return (shown or 0) if status is None else status(result)
 
     general = (JSON,) if bank is None else (BANK, JSON)
@@ -101,6 +96,11 @@ def command(
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
+
+
+def _print(value: Any) -> int:
+    print_json(value)
+    return 0
 
 
 def _given(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:

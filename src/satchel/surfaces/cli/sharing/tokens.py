@@ -41,11 +41,11 @@ def _add_entries(given: dict[str, Any], source: EntriesFile) -> None:
     given["entries"] = (*given.get("entries", ()), *ids)
 
 
-def _to_read(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return opened_bank(state.settings, bank)
 
 
-def _to_write(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return opened_bank(state.settings, bank, writes=True)
 
 
