@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from rich.text import Text
 
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
 from satchel.actions.operating.providing import export_bank
 from satchel.errors import UsageError
@@ -20,6 +21,7 @@ from satchel.surfaces.cli._console import (
     size,
     state,
 )
+from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import (
     AcceptLoss,
     AgentName,
@@ -43,7 +45,7 @@ from satchel.surfaces.cli._options import (
     tell_secrets,
 )
 from satchel.surfaces.cli._stdout import NAME, output_file, path_or_address
-from satchel.surfaces.cli._tree import Argument, Group, Option
+from satchel.surfaces.cli._tree import Group, Option
 from satchel.transfer.comparing import Comparison, Only
 
 _DIFFERENT = 1
@@ -52,7 +54,7 @@ _DIFFERENT = 1
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
     app.command("export")(export_command)
-    app.command("diff")(diff_command)
+    command(app, diff, _show_comparison, status=lambda found: 0 if found.is_same else _DIFFERENT)
 
 
 def export_command(
@@ -195,31 +197,6 @@ def _show_export(done: Export) -> None:
     show_losses(done.losses, dry_run=done.dry_run)
     if done.plan is not None:
         show_plan(done.plan)
-
-
-def diff_command(
-    a: Annotated[str, Argument(metavar="A", help="A bank, or a file in any format.")],
-    b: Annotated[str, Argument(metavar="B", help="The one to compare it with.")],
-    limit: Annotated[
-        int, Option(help="How many differences of each kind to name; all are counted.")
-    ] = 20,
-    as_json: Json = False,
-) -> int:
-    """Compare the current memory of two banks or files.
-
-    Entries are the same when they say the same, whatever their ids. Exit status: 0 the same, 1
-    different.
-
-    Example: `satchel diff assistant memory.pam.jsonl`
-    """
-    from satchel.actions.moving.comparing import compare
-
-    found = compare(state.settings, a, b, limit=limit)
-    if as_json:
-        print_json(found)
-    else:
-        _show_comparison(found)
-    return 0 if found.is_same else _DIFFERENT
 
 
 def _show_comparison(found: Comparison) -> None:
