@@ -26,17 +26,26 @@ class HasContext(Protocol[_C_co]):
 
 
 def method(
-    operation: Operation[_C, Any, _P, _R], *, check: Callable[[_R], None] | None = None
-) -> Callable[Concatenate[HasContext[_C], _P], _R]:
+    operation: Operation[_C, Any, _P, _R],
+    *,
+    check: Callable[[_R], None] | None = None,
+    context: Callable[[Any], AbstractContextManager[_C]] | None = None,
+) -> Callable[Concatenate[Any, _P], _R]:
     """Return a method that runs an operation with the options it is called with.
 
     Args:
         operation: The operation.
         check: Raises an error where the result is a failure that has an exit status elsewhere.
+        context: Gives what the operation works on, if that is not what ``_context`` gives.
     """
 
-    def call(self: HasContext[_C], /, *args: _P.args, **given: _P.kwargs) -> _R:
-        result = run_on(self, operation, operation.options(*args, **given))
+    def call(self: Any, /, *args: _P.args, **given: _P.kwargs) -> _R:
+        options = operation.options(*args, **given)
+        if context is None:
+            result = run_on(self, operation, options)
+        else:
+            with context(self) as target:
+                result = operation.run(target, options)
         if check is not None:
             check(result)
         return result

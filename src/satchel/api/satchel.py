@@ -13,8 +13,8 @@ from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.importing.imported import Imported
-from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
+from satchel.actions.operating.exports import Banks, export_bank, named
 from satchel.actions.operating.following import (
     Followed,
     FollowOptions,
@@ -29,11 +29,9 @@ from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
 from satchel.actions.upkeep.bank_settings import BankConfigured
 from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
-from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments, Roots
+from satchel.api.arguments import FilePath, ImportBankArguments, Roots
 from satchel.api.asked import (
-    export_as_asked,
     import_as_asked,
-    is_earlier_export,
     known,
     permission_of,
 )
@@ -41,7 +39,7 @@ from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
 from satchel.api.operations import method
 from satchel.api.working import Working
-from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.errors import ReadOnlyStoreError, UnknownBankError
 from satchel.ports.serving.board import Board
 from satchel.ports.store import Store
 
@@ -188,34 +186,17 @@ class Satchel(Working):
             names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
             return sorted(names.get(bank, bank) for bank in ids)
 
-    def export_bank(
-        self, bank_id: str, path: FilePath, **wanted: Unpack[ExportBankArguments]
-    ) -> Export:
-        """Write a bank's current memory to a file, as ``Bank.export`` does.
+    @contextmanager
+    def _banks(self) -> Iterator[Banks]:
+        with self._lifetime.use():
+            yield Banks(
+                settings=self._settings,
+                open=self._where_it_is,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
 
-        With a provider set, it is one of the provider's users, and need not be in the store.
-
-        Args:
-            bank_id: Its name or its id.
-            path: The file; its name says the format, ``.pam`` when it says nothing. Its folder is
-                made where it is missing. An earlier export in that format is replaced unless
-                ``overwrite=False``; anything else is not, unless ``overwrite=True``.
-            **wanted: Where the path may lead, which memory, and how: see ``ExportBankArguments``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            UnknownBankError: If there is no such bank.
-            SatchelError: As ``Bank.export``.
-        """
-        options = known("export_bank", wanted, ExportBankArguments)
-        permission = permission_of(dict(options))
-        with (
-            self._lifetime.use(),
-            file_to_write(self._settings, path, permission, makes=True) as output,
-        ):
-            if "overwrite" not in options:
-                options["overwrite"] = is_earlier_export(output, options.get("format"))
-            return export_as_asked(self._where_it_is(_named(bank_id)), output, options)
+    export_bank = method(export_bank, context=_banks)
 
     def import_bank(
         self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
@@ -239,7 +220,7 @@ class Satchel(Working):
         permission = permission_of(dict(options))
         with self._lifetime.use(), file_to_read(self._settings, path, permission) as source:
             self._require_writable(options)
-            into = _named(bank_id), self._owner
+            into = named(bank_id), self._owner
             return import_as_asked(self._settings, source, into, options)
 
     def export_bank_config(
@@ -333,13 +314,6 @@ class Satchel(Working):
             raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
 
 
-def _named(bank_id: str) -> str:
-    """Return a bank's name: unlike elsewhere, none does not mean the usual one."""
-    if not bank_id.strip():
-        raise UsageError("say which bank", field="bank_id")
-    return bank_id
-
-
 _Kind = TypeVar("_Kind", bound=Satchel)
 
 
@@ -381,7 +355,7 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
     """
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
+        found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
         return Bank(found, satchel._lifetime, satchel._owner)
 
 

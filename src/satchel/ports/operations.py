@@ -69,6 +69,7 @@ class Option:
         help: One or two sentences. The same on every interface.
         flag: On the command line, such as ``--bank``; made from the field's name by default. Two
             flags separated by ``/`` switch a boolean on and off.
+        short: A second flag of one letter, such as ``-o``.
         argument: Positional on the command line.
         metavar: What the command line shows for the value.
         cli: ``Absent`` where the command line does not offer it.
@@ -87,6 +88,7 @@ class Option:
 
     help: str
     flag: str = ""
+    short: str = ""
     argument: bool = False
     metavar: str = ""
     cli: Absent | None = None
@@ -132,6 +134,16 @@ class Field:
     def is_required(self) -> bool:
         """Whether a caller has to give it."""
         return self.default is MISSING
+
+    @property
+    def member(self) -> str:
+        """Its name in JSON: ``from`` of an option that Python has to call ``from_``."""
+        return self.name.removesuffix("_")
+
+    @property
+    def flag(self) -> str:
+        """Its flag on the command line."""
+        return self.option.flag or "--" + self.member.replace("_", "-")
 
     def settle(self, value: Any) -> Any:
         """Return a value as the operation takes it.

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from msgspec import UNSET
@@ -28,6 +29,7 @@ def command(
     *,
     context: Callable[[Any], AbstractContextManager[Any]] | None = None,
     bank: Callable[[str | None, Any], AbstractContextManager[Any]] | None = None,
+    bank_help: str = BANK.help,
     label: str = "",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
@@ -42,6 +44,7 @@ def command(
         show: Prints the result.
         context: Gives what the operation works on; the settings by default.
         bank: Gives the bank that the operation works on, by the value of ``--bank``.
+        bank_help: What ``--bank`` means, if not the bank to work on.
         label: Of the progress bar, where the operation reports progress.
         internal: Returns what the command line supplies besides the options.
         status: Returns the exit status for a result.
@@ -78,9 +81,10 @@ def command(
         shown = show(result)
         return (shown or 0) if status is None else status(result)
 
-    parameters = [_parameter(field) for field in (*offered, *more_fields)]
+    shown = sorted((*offered, *more_fields), key=lambda field: not field.is_required)
+    parameters = [_parameter(field) for field in shown]
     if bank is not None:
-        parameters.append(BANK)
+        parameters.append(replace(BANK, help=bank_help))
     parameters.append(JSON)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
@@ -92,7 +96,7 @@ def _value(field: Field, value: Any) -> Any:
     if field.scalar is dict:
         return _mapping(field, value)
     if field.scalar is object:
-        return _json(value, _flag(field))
+        return _json(value, field.flag)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -101,12 +105,12 @@ def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
     result = dict[str, Any]()
     for each in given:
         if each.lstrip().startswith("{"):
-            result |= _json(each, _flag(field))
+            result |= _json(each, field.flag)
             continue
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(
-                f"not NAME=TEXT: {each[:60]!r}", field=_flag(field), hint="Or give a JSON object."
+                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
             )
         result[name] = value
     return result
@@ -127,23 +131,19 @@ def _help(field: Field) -> str:
     return field.option.help
 
 
-def _flag(field: Field) -> str:
-    return field.option.flag or "--" + field.name.replace("_", "-")
-
-
 def _parameter(field: Field) -> Parameter:
     option = field.option
     # Choices and bounds are the operation's to judge: its errors name the field, and are the same
     # on each interface.
     is_text = bool(field.choices) or field.scalar in (dict, object)
     is_many = field.is_many or field.scalar is dict
-    on, _, off = _flag(field).partition("/")
+    on, _, off = field.flag.partition("/")
     has_default = not (is_many or field.is_required or field.default is UNSET)
     return Parameter(
         name=field.name,
         type="text" if is_text else TYPE_NAMES.get(field.scalar, "text"),
         help=option.help if option.argument else _help(field),
-        flags=[] if option.argument else [on],
+        flags=[] if option.argument else [on, *([option.short] if option.short else [])],
         off=[off] if off and not option.argument else [],
         metavar=option.metavar or "|".join(field.choices),
         default=field.default if has_default else None,
