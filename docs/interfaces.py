@@ -52,7 +52,9 @@ def of_commands() -> Iterator[Place]:
 
 
 def of_methods() -> Iterator[Place]:
-    """Yield the methods that operations declare."""
+    """Yield the methods and functions that operations declare."""
+    for name in satchel.__all__:
+        yield from _place(getattr(satchel, name), name)
     for kind in CLASSES:
         for name in dir(kind):
             yield from _place(getattr(kind, name), f"{kind.__name__}.{name}")

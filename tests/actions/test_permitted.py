@@ -32,7 +32,6 @@ from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.permitted.needs import NEEDS
 from satchel.actions.recalling import recall_memories
-from satchel.actions.waking.rehydrating import Wanted as Wanting
 from satchel.actions.waking.rehydrating import rehydrate_memories
 from satchel.errors import (
     PermissionRefusedError,
@@ -75,7 +74,7 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "history": lambda bank, there, _: history(bank, there),
     "stats": lambda bank, _, __: stats(bank),
     "recall": lambda bank, _, __: recall_memories(bank, Query(text="tea")),
-    "rehydrate": lambda bank, _, __: rehydrate_memories(bank, Wanting(task="tea")),
+    "rehydrate": lambda bank, _, __: rehydrate_memories(bank, task="tea"),
     "duplicates": lambda bank, _, __: duplicates(bank),
     "links": lambda bank, there, _: walking.links(bank, there),
     "path": lambda bank, there, _: walking.path(bank, there, there),
@@ -179,13 +178,14 @@ ASKED_BY_ANOTHER = {
     "keep_up",  # makes derived vectors, and nothing for a holder
     "opened_to_fill",
     # they hand everything to one that asks
-    "rehydrate_bank",
+    "rehydrate_any",
+    "from_file",
     "export_bank",
     "export_from",
     "import_memories",
     "export_memories",
     "import_into",
-    "compare",
+    "diff",
 }
 
 
@@ -218,7 +218,11 @@ def _called(found: object) -> Iterator[tuple[str, Callable[..., Any]]]:
 def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield what an operation gives its bank to, or else the operation itself."""
     handed = list[tuple[str, Callable[..., Any]]]()
-    for node in ast.walk(ast.parse(inspect.getsource(operation.run))):
+    source = inspect.getsource(operation.run)
+    if "asked(" in source or "require_owner(" in source:
+        yield operation.run.__name__, operation.run
+        return
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         first = node.args[0]

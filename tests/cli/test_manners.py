@@ -605,7 +605,7 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["links", "0f3c12"], 2, "bank.unknown"),
         (["rehydrate"], 2, "bank.unknown"),
         (["rehydrate", "missing.pam"], 4, "input.unreadable"),
-        (["rehydrate", "--budget", "0"], 2, "bank.unknown"),
+        (["rehydrate", "--budget", "0"], 2, "usage"),
         (["quarantine", "list"], 2, "bank.unknown"),
         (["promote", "0f3c12"], 2, "bank.unknown"),
         (["path", "0f3c12", "0f3c13", "--direction", "up"], 2, "usage"),

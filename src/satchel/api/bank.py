@@ -10,6 +10,7 @@ from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.undoing import Undone
 from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
+from satchel.actions.log import log
 from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
@@ -83,6 +84,8 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     forget = method(operations.forget)
     restore = method(operations.restore)
     links = method(operations.links)
+    graph = method(operations.graph)
+    log = method(log)
     path = method(operations.path)
     stats = method(operations.stats)
     recall = method(recall_in)

@@ -1,47 +1,42 @@
-"""The store with its banks, open."""
+"""The store with its banks, open.
+
+Importing this imports little; each method imports what it needs.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from msgspec import structs
-
-from satchel.actions import banks
-from satchel.actions.banks import BankLine
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.importing.imported import Imported
-from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
-from satchel.actions.operating.exports import Banks, export_bank, named
-from satchel.actions.operating.following import (
-    Followed,
-    FollowOptions,
-    follow_once,
-    open_sink,
-)
-from satchel.actions.operating.providing import LiveBank
-from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
-from satchel.actions.permitted.owning import require_owner
-from satchel.actions.serving import boards
-from satchel.actions.starting import bank_to_fill
-from satchel.actions.upkeep import bank_settings
-from satchel.actions.upkeep.bank_settings import BankConfigured
-from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
-from satchel.api.arguments import FilePath, ImportBankArguments, Roots
-from satchel.api.asked import (
-    import_as_asked,
-    known,
-    permission_of,
-)
-from satchel.api.bank import Bank
+from satchel.api.lazy import lazy
 from satchel.api.lifetime import Lifetime
 from satchel.api.operations import method
 from satchel.api.working import Working
-from satchel.errors import ReadOnlyStoreError, UnknownBankError
-from satchel.ports.serving.board import Board
-from satchel.ports.store import Store
+from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError, UsageError
+
+if TYPE_CHECKING:
+    from satchel.actions import banks
+    from satchel.actions.banks import BankLine
+    from satchel.actions.config import Settings
+    from satchel.actions.configured.hooks import HookCounts, Listener
+    from satchel.actions.importing.imported import Imported
+    from satchel.actions.moving import comparing
+    from satchel.actions.opened import OpenBank
+    from satchel.actions.operating import exports
+    from satchel.actions.operating.following import Followed
+    from satchel.actions.operating.providing import LiveBank
+    from satchel.actions.upkeep.bank_settings import BankConfigured
+    from satchel.api.arguments import FilePath, ImportBankArguments, Roots
+    from satchel.api.bank import Bank
+    from satchel.ports.serving.board import Board
+    from satchel.ports.store import Store
+else:
+    banks = lazy("satchel.actions.banks")
+    comparing = lazy("satchel.actions.moving.comparing")
+    exports = lazy("satchel.actions.operating.exports")
 
 
 class Satchel(Working):
@@ -108,6 +103,10 @@ class Satchel(Working):
             EncryptionError: If it is encrypted, and nothing here opens it.
             StoreError: If it cannot be opened.
         """
+        from msgspec import structs
+
+        from satchel.actions.config import load_settings
+
         settings = load_settings(
             home=Path(home) if home is not None else None,
             config=Path(config) if config is not None else None,
@@ -138,9 +137,15 @@ class Satchel(Working):
         except UnknownBankError:
             if not create or wanted is None:
                 raise
-            return self.create_bank(wanted)
+            with suppress(BankExistsError):  # somebody else was faster
+                return self.create_bank(wanted)
+            return self._opened(wanted)
 
     def _opened(self, wanted: str | None) -> Bank:
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.starting import bank_to_fill
+        from satchel.api.bank import Bank
+
         with self._lifetime.use():
             if self._read_only:
                 opened = open_bank_in(self._settings, self._store, wanted)
@@ -152,14 +157,15 @@ class Satchel(Working):
         """Start a bank that the owner's key speaks for, which is made on first use.
 
         Raises:
-            UsageError: If the name is empty, or a bank has it already.
+            BankExistsError: If a bank has this name; ``bank(name, create=True)`` opens it.
+            UsageError: If the name is empty.
             ReadOnlyStoreError: If nothing is to be written.
         """
+        from satchel.actions.opened import open_bank_in
+        from satchel.api.bank import Bank
+
         with self._lifetime.use():
-            if self._read_only:
-                raise ReadOnlyStoreError(
-                    "opened for reading", file=shown_address(self._settings.store)
-                )
+            self._require_writable({})
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
             return Bank(opened, self._lifetime, self._owner)
@@ -170,6 +176,7 @@ class Satchel(Working):
             yield self._settings
 
     use_bank = method(banks.use_bank)
+    diff = method(comparing.diff)
 
     def banks(self) -> list[BankLine]:
         """Return the banks of the store, each opened and proved."""
@@ -178,6 +185,9 @@ class Satchel(Working):
 
     def list_banks(self) -> list[str]:
         """Return what each bank is called, for ``export_bank``: its name, or else its id."""
+        from satchel.actions.opened import named_banks
+        from satchel.actions.permitted.owning import require_owner
+
         require_owner(self._settings, "banks")
         with self._lifetime.use():
             named = named_banks(self._store)
@@ -187,7 +197,9 @@ class Satchel(Working):
             return sorted(names.get(bank, bank) for bank in ids)
 
     @contextmanager
-    def _banks(self) -> Iterator[Banks]:
+    def _banks(self) -> Iterator[exports.Banks]:
+        from satchel.actions.operating.exports import Banks
+
         with self._lifetime.use():
             yield Banks(
                 settings=self._settings,
@@ -196,7 +208,7 @@ class Satchel(Working):
                 read_only=self._read_only,
             )
 
-    export_bank = method(export_bank, context=_banks)
+    export_bank = method(exports.export_bank, context=_banks)
 
     def import_bank(
         self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
@@ -216,11 +228,15 @@ class Satchel(Working):
             ReadOnlyStoreError: If nothing is to be written.
             SatchelError: As ``Bank.import_``.
         """
+        from satchel.actions.paths.permission import file_to_read
+        from satchel.api.arguments import ImportBankArguments
+        from satchel.api.asked import import_as_asked, known, permission_of
+
         options = known("import_bank", wanted, ImportBankArguments)
         permission = permission_of(dict(options))
         with self._lifetime.use(), file_to_read(self._settings, path, permission) as source:
             self._require_writable(options)
-            into = named(bank_id), self._owner
+            into = _named(bank_id), self._owner
             return import_as_asked(self._settings, source, into, options)
 
     def export_bank_config(
@@ -246,6 +262,10 @@ class Satchel(Working):
             UnknownBankError: If there is no such bank.
             TargetError: If it cannot be written.
         """
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.paths.permission import Permission, file_to_write
+        from satchel.actions.upkeep import bank_settings
+
         asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
         with self._lifetime.use(), file_to_write(self._settings, path, asked) as output:
             opened = open_bank_in(self._settings, self._store, bank or self._wanted)
@@ -263,6 +283,10 @@ class Satchel(Working):
 
         Args and Raises: as ``export_bank_config``; ``MalformedError`` if it is no such document.
         """
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.paths.permission import Permission, file_to_read
+        from satchel.actions.upkeep import bank_settings
+
         asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
         with self._lifetime.use(), file_to_read(self._settings, path, asked) as source:
             wanted = bank or self._wanted
@@ -281,6 +305,8 @@ class Satchel(Working):
             VerificationError: If the sink followed another history.
             TargetError: If it cannot be written; what it has stays.
         """
+        from satchel.actions.operating.following import FollowOptions, follow_once, open_sink
+
         with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
             return follow_once(self._settings, opened, FollowOptions(bank=bank))
 
@@ -305,13 +331,25 @@ class Satchel(Working):
         self.close()
 
     def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.operating.providing import LiveBank
+
         if self._settings.provider is not None:
             return LiveBank(self._settings, bank_id, self._owner)
         return open_bank_in(self._settings, self._store, bank_id)
 
     def _require_writable(self, options: Mapping[str, Any]) -> None:
         if self._read_only and not options.get("dry_run"):
+            from satchel.actions.wiring import shown_address
+
             raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
+
+
+def _named(bank_id: str) -> str:
+    """Return a bank's name: unlike elsewhere, none does not mean the usual one."""
+    if not bank_id.strip():
+        raise UsageError("say which bank", field="bank_id")
+    return bank_id
 
 
 _Kind = TypeVar("_Kind", bound=Satchel)
@@ -326,6 +364,8 @@ def opened(
     read_only: bool = False,
 ) -> _Kind:
     """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
+
     if read_only and not has_store(settings):
         require_not_lost(settings, None)
         raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
@@ -353,9 +393,12 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
         UnknownBankError: If it is not.
         TokenError: If a token is presented, and it is for another one.
     """
+    from satchel.actions.opened import open_bank_in
+    from satchel.api.bank import Bank
+
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
+        found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
         return Bank(found, satchel._lifetime, satchel._owner)
 
 
@@ -372,6 +415,8 @@ def require_token(bank: Bank) -> None:
 
 def is_still(bank: Bank, name: str) -> bool:
     """Tell whether a bank that ``existing_bank`` gave is what it gives now, for the same name."""
+    from satchel.actions.opened import is_still_meant
+
     with bank._lifetime.use():
         return is_still_meant(bank._opened, name)
 
@@ -382,6 +427,8 @@ def board_of(satchel: Satchel) -> Board:
     Raises:
         StoreError: If it cannot be opened.
     """
+    from satchel.actions.serving import boards
+
     with satchel._lifetime.use():
         return boards.board_of(satchel._settings, satchel._store)
 

@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import msgspec
 
 from satchel.actions.memories.drafting import moment as moment_from
+from satchel.actions.memories.retraction import with_retracted
 from satchel.actions.memories.values import (
     Memory,
     has_expired,
@@ -26,6 +27,8 @@ from satchel.seal.encoding.jcs import canonical
 
 MOST = 10_000
 """Memories on one page at most."""
+
+ADDED, CREATED = "added", "created"
 
 _FIRST_STRETCH = 256
 _GROWTH = 8
@@ -59,8 +62,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     everything: bool = False
     """Also what was replaced or forgotten, has expired, or is held back."""
 
+    sort: str = ADDED
+    """``added``, the order of the log, or ``created``: when it happened, or else was made."""
+
     oldest_first: bool = False
-    """The order of the log; else the newest come first."""
+    """Otherwise the newest come first."""
 
     after: int | None = None
     """Go on after this place of the log, in the order of the listing."""
@@ -108,6 +114,7 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
             memory_of(view, logged, moment=moment, as_of=wanted.as_of)
             for logged in found[: wanted.limit]
         ]
+        shown = with_retracted(view, shown)
     there_is_more = len(found) > wanted.limit
     return Listing(
         memories=shown, next=shown[-1].place if there_is_more else None, size=size, notes=notes
@@ -124,6 +131,8 @@ def choose_memories(
     """
     chosen = _filter(wanted)
     choice = _Choice(wanted, moment_of(view, wanted.as_of))
+    if wanted.sort == CREATED:
+        return _by_moment(view, wanted, chosen, choice)
     walk = _forwards if wanted.oldest_first else _backwards
     return walk(view, chosen, choice, wanted.limit + 1, _size(view, wanted), progress)
 
@@ -208,6 +217,13 @@ def _forwards(
             if len(found) == limit:
                 break
     return found
+
+
+def _by_moment(view: View, wanted: Wanted, chosen: Filter, choice: _Choice) -> list[Logged]:
+    found = view.by_moment(
+        chosen, oldest_first=wanted.oldest_first, after=wanted.after, likely=choice.likely
+    )
+    return list(islice(filter(choice.takes, found), wanted.limit + 1))
 
 
 def _newest(

@@ -8,6 +8,7 @@ import msgspec
 
 from satchel.actions.memories.changing import CORRECTION, differing
 from satchel.actions.memories.naming import find_memory, find_record, versions_of
+from satchel.actions.memories.retraction import with_retracted
 from satchel.actions.memories.values import Memory, memory_of, notes_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError
@@ -132,7 +133,9 @@ def show(bank: OpenBank, wanted: str) -> Shown:
         ]
         return Shown(
             record=found.record.value,
-            memory=memory_of(view, found, moment=moment) if entry else None,
+            memory=with_retracted(view, [memory_of(view, found, moment=moment)])[0]
+            if entry
+            else None,
             place=found.seq,
             arrived_at=found.row.at,
             state=state_of(view, found, moment=moment),

@@ -85,6 +85,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     redacted: Redacted | None = None
     """Who redacted it, and when; absent for one that is whole."""
 
+    retracted: list[str] = []
+    """Memories that it derives from, directly or not, which were corrected or deleted since."""
+
     @property
     def gist(self) -> str:
         """What it says in words, on one line or several; the JSON of one that says nothing."""

@@ -274,7 +274,7 @@ def print_error(error: SatchelError) -> None:
     if error.place:
         _labelled("  where  ", "dim", error.place)
     if error.hint:
-        _labelled("  try    ", "dim", error.hint)
+        _labelled("  try    ", "dim", error.command_hint or error.hint)
 
 
 def _labelled(label: str, style: str, text: str) -> None:

@@ -18,8 +18,10 @@ _R = TypeVar("_R")
 
 _PATIENCE = 1.0  # seconds
 
-Shown = Callable[[_R], int | None]
+Shown = Callable[[_R], int | None] | Callable[[_R, Any], int | None]
 """Prints a result for a person; may return the exit status."""
+
+Opens = Callable[..., AbstractContextManager[Any]]
 
 
 def command(
@@ -27,8 +29,8 @@ def command(
     operation: Operation[Any, Any, ..., _R],
     show: Shown[_R],
     *,
-    context: Callable[[Any], AbstractContextManager[Any]] | None = None,
-    bank: Callable[[str | None, Any], AbstractContextManager[Any]] | None = None,
+    context: Opens | None = None,
+    bank: Opens | None = None,
     bank_help: str = BANK.help,
     label: str = "",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
@@ -38,12 +40,15 @@ def command(
 ) -> None:
     """Add the command of an operation.
 
+    With ``extra``, its options are one more argument of ``show``, ``context`` and ``bank``.
+
     Args:
         group: What it is added to.
         operation: What it does.
         show: Prints the result.
-        context: Gives what the operation works on; the settings by default.
-        bank: Gives the bank that the operation works on, by the value of ``--bank``.
+        context: Gives what the operation works on, by its options; the settings by default.
+        bank: Gives the bank that the operation works on, by the value of ``--bank`` and its
+            options.
         bank_help: What ``--bank`` means, if not the bank to work on.
         label: Of the progress bar, where the operation reports progress.
         internal: Returns what the command line supplies besides the options.
@@ -62,33 +67,46 @@ def command(
             for field in offered
             if values[field.name] is not None
         }
-        if extra is not None and prepare is not None:
-            said = {each.name: values[each.name] for each in more_fields}
-            prepare(given, extra(**{name: said[name] for name in said if said[name] is not None}))
+        more = tuple[Any, ...]()
+        if extra is not None:
+            set_ = {
+                each.name: _value(each, values[each.name])
+                for each in more_fields
+                if values[each.name] is not None
+            }
+            more = (extra(**set_),)
+            if prepare is not None:
+                prepare(given, more[0])
         bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
         with bar as tell:
             options = operation.options(**given, **dict.fromkeys(supplied, tell))
-            more = {} if internal is None else internal(options)
+            supplied_here = {} if internal is None else internal(options)
             if bank is not None:
-                opened = bank(wanted_bank, options)
+                opened = bank(wanted_bank, options, *more)
+            elif context is not None:
+                opened = context(options, *more)
             else:
-                opened = nullcontext(state.settings) if context is None else context(options)
+                opened = nullcontext(state.settings)
             with opened as there:
-                result = operation.run(there, options, **more)
+                result = operation.run(there, options, **supplied_here)
         if as_json:
             print_json(operation.json(result))
             return 0 if status is None else status(result)
-        shown = show(result)
+        shown = cast("Callable[..., int | None]", show)(result, *more)
         return (shown or 0) if status is None else status(result)
 
-    shown = sorted((*offered, *more_fields), key=lambda field: not field.is_required)
-    parameters = [_parameter(field) for field in shown]
+    parameters = [_parameter(field) for field in _ordered((*offered, *more_fields))]
     if bank is not None:
         parameters.append(replace(BANK, help=bank_help))
     parameters.append(JSON)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, tuple(parameters))
+
+
+def _ordered(offered: tuple[Field, ...]) -> list[Field]:
+    """Return options as the help lists them: those that have to be given first."""
+    return sorted(offered, key=lambda field: not field.is_required)
 
 
 def _value(field: Field, value: Any) -> Any:

@@ -54,7 +54,7 @@ MORE = {
 """The other commands, by the same panels; the first screen names them only."""
 
 MODULES = (
-    *("memories.commands", "recall", "waking.rehydrating", "waking.quarantine"),
+    *("memories.commands", "recall", "waking.commands"),
     *("evaluating.group", "memories.embedding", "agents.commands", "sessions.group"),
     *("code.commands", "sealing", "importing", "exporting", "receipts", "jobs"),
     *("copies", "operating.migrating", "operating.sinking", "operating.stores"),

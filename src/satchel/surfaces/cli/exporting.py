@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import Export
 from satchel.actions.operating.exports import ExportRequest, ExportSource, export, opened_source
 from satchel.actions.paths.permission import OWN
@@ -18,14 +19,12 @@ from satchel.surfaces.cli._console import (
     facts,
     line,
     message,
-    print_json,
     safe,
     size,
     state,
 )
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import (
-    Json,
     owner_key,
     show_losses,
     show_plan,
@@ -33,8 +32,7 @@ from satchel.surfaces.cli._options import (
     tell_secrets,
 )
 from satchel.surfaces.cli._stdout import NAME, output_file, path_or_address
-from satchel.surfaces.cli._tree import Argument, Group
-from satchel.surfaces.cli._tree import Option as Flag
+from satchel.surfaces.cli._tree import Group
 from satchel.transfer.comparing import Comparison, Only
 
 _DIFFERENT = 1
@@ -52,7 +50,7 @@ def add_to(app: Group) -> None:
         prepare=_prepare,
         status=lambda done: int(bool(done.unaccepted)),
     )
-    app.command("diff")(diff_command)
+    command(app, diff, _show_comparison, status=lambda found: 0 if found.is_same else _DIFFERENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,7 @@ def _prepare(given: dict[str, Any], encryption: Encryption) -> None:
 
 
 @contextmanager
-def _source(bank: str | None, options: ExportRequest) -> Iterator[ExportSource]:
+def _source(bank: str | None, options: ExportRequest, _: Encryption) -> Iterator[ExportSource]:
     output = path_or_address(str(options.path))
     with output_file(output, options.to) as path:
         if path != output and options.sidecar:
@@ -80,7 +78,7 @@ def _source(bank: str | None, options: ExportRequest) -> Iterator[ExportSource]:
             yield ExportSource(bank=source, output=path, permission=OWN, key=owner_key)
 
 
-def _show_export(done: Export) -> int:
+def _show_export(done: Export, _: Encryption) -> int:
     what = "would write " if done.dry_run else ""
     line(f"{done.name or done.bank} -> {done.format}: {what}", count(done.entries, "memory"))
     rows: list[tuple[str, object]] = [
@@ -108,31 +106,6 @@ def _show_export(done: Export) -> int:
     if done.plan is not None:
         show_plan(done.plan)
     return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
-
-
-def diff_command(
-    a: Annotated[str, Argument(metavar="A", help="A bank, or a file in any format.")],
-    b: Annotated[str, Argument(metavar="B", help="The one to compare it with.")],
-    limit: Annotated[
-        int, Flag(help="How many differences of each kind to name; all are counted.")
-    ] = 20,
-    as_json: Json = False,
-) -> int:
-    """Compare the current memory of two banks or files.
-
-    Entries are the same when they say the same, whatever their ids. Exit status: 0 the same, 1
-    different.
-
-    Example: `satchel diff assistant memory.pam.jsonl`
-    """
-    from satchel.actions.moving.comparing import compare
-
-    found = compare(state.settings, a, b, limit=limit)
-    if as_json:
-        print_json(found)
-    else:
-        _show_comparison(found)
-    return 0 if found.is_same else _DIFFERENT
 
 
 def _show_comparison(found: Comparison) -> None:

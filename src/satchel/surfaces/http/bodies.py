@@ -91,60 +91,6 @@ class FileText(Body):
     text: str = Field(max_length=8_000_000, examples=["buy tea"])
 
 
-class Waking(Body):
-    """What memory is to be put in front of a model."""
-
-    task: str = Field("", max_length=100_000, examples=["plan Ada's week"])
-    budget: int | None = Field(None, ge=1, le=10_000_000, examples=[2000])
-    """Tokens of the whole text."""
-
-    model: str | None = Field(None, max_length=200, examples=["gpt-4o"])
-    style: Literal["structured", "narrative"] | None = None
-    framing: Literal["encoded", "pam-1.0"] | None = None
-    enforce: Literal["outside", "all", "shapes", "nothing"] | None = None
-    similarity: Literal["recall", "cosine"] = "recall"
-    relevance: float | None = Field(None, ge=0, le=1)
-    """Below it a memory is left out."""
-
-    type: Component | list[Component] | None = None
-    trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
-    user: str | None = None
-    agent: str | None = None
-    run: str | None = None
-    app: str | None = None
-    any_time: bool = False
-    system: str | None = Field(None, max_length=_MOST_TEXT)
-    """The system prompt that messages begin with."""
-
-    summariser: Literal["sentences"] | None = None
-    """One that asks a model elsewhere is not to be had from here: it would cost the operator."""
-
-
-Memories = Annotated[
-    list[str], Field(min_length=1, max_length=1000, examples=[["blake3:" + "0" * 64]])
-]
-
-
-class Judged(Reason):
-    """Memories that somebody has looked at."""
-
-    memories: Memories
-    actor: str | None = Field(None, max_length=200)
-
-
-class Scan(Body):
-    """A screening of all memories of a bank."""
-
-    enforce: Literal["outside", "all", "shapes"] | None = None
-    dry_run: bool = False
-
-
-class Promotion(Judged):
-    """Memories that are to be trusted further."""
-
-    trust: Literal["user", "agent", "tool", "external", "imported"] = "user"
-
-
 class NewSession(Body):
     """A conversation that begins."""
 

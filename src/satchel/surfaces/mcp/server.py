@@ -39,7 +39,8 @@ from satchel.actions.operating.exports import ExportRequest, export
 from satchel.actions.recall import RecallOptions, recall_in
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.listings import newest_listing, recalled_listing, shown_listing
-from satchel.actions.waking.rehydrating import Wanted, rehydrate_file
+from satchel.actions.waking.options import RehydrateOptions
+from satchel.actions.waking.rehydrating import rehydrate_file, rehydrate_memories
 from satchel.api.bank import Bank, export_to
 from satchel.api.operations import run_on
 from satchel.disk.outlet import Outlet
@@ -62,7 +63,6 @@ _INSTRUCTIONS = (
 )
 _RELEVANCE = 0.3
 _SHOWN, _FEW = 80, 5
-_MOST_WITHHELD = 100
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -126,28 +126,15 @@ class Tools:
             done = run_on(self._bank(bank), operations.forget, _by_model(options))
         return answers.forgotten([each.id for each in done])
 
-    def rehydrate(
-        self,
-        task: Annotated[str, Field(description="What you are going to do.")],
-        token_budget: Annotated[
-            int, Field(ge=256, le=200_000, description="Maximum number of tokens.")
-        ] = 4096,
-        model: Annotated[Text, Field(description="The model it is for.")] = None,
-        style: Annotated[
-            Literal["structured", "narrative"] | None,
-            Field(description="How memories are written."),
-        ] = None,
-        type: Annotated[  # noqa: A002 - as the record calls it
-            Component | None, Field(description="Only of this type.")
-        ] = None,
-        bank: InBank = None,
-    ) -> answers.Recalled:
-        """Return all that matters for a task, ranked and compressed into a budget, framed."""
+    def rehydrate(self, bank: str | None, options: RehydrateOptions) -> CallToolResult:
+        """Return the memory that matters for a task."""
         with _told():
-            found = self._bank(bank).rehydrate(
-                task, budget=token_budget, model=model, style=style, type=type
-            )
-        return _recalled(found)
+            return answers.rehydrated(run_on(self._bank(bank), rehydrate_memories, options))
+
+    def context(self, task: str, bank: str | None = None) -> str:
+        """Return the memory that matters for a task, as text."""
+        with _told():
+            return self._bank(bank).rehydrate(task).text
 
     def list_banks(self) -> answers.Banks:
         """List the banks of memory there are."""
@@ -222,7 +209,9 @@ class Tools:
         """
         with _told(), received(artifact) as file:
             if capability_token is not None:
-                wanted = Wanted(task=task, budget=token_budget, relevance=relevance_threshold)
+                wanted = RehydrateOptions(
+                    task=task, budget=token_budget, relevance=relevance_threshold
+                )
                 settings = self._asker.presenting(capability_token)
                 return _imported("shown", rehydrate_file(settings, file, wanted), None)
             into = self._bank(bank)
@@ -393,7 +382,7 @@ def _tools(
     yield tool(operations.update, tools.update), _ADDS
     yield tool(operations.forget, tools.forget), _REMOVES
     if "context" in toolsets:
-        yield tools.rehydrate, _READS
+        yield tool(rehydrate_memories, tools.rehydrate), _READS
         yield tools.list_banks, _READS
     if "files" in toolsets:
         yield tools.memory, _REMOVES
@@ -438,12 +427,12 @@ def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServ
     @made.resource("satchel://banks/{bank}/memory", title="A bank's memory, framed")
     def memory_of(bank: str) -> str:
         """Return what is newest and matters most of a bank, framed as data."""
-        return tools.rehydrate("", bank=bank).text
+        return tools.context("", bank)
 
     @made.prompt(title="Wake up with what is known")
     def wake_up(task: str) -> str:
         """Put the memory that matters for a task in front of it."""
-        return f"{tools.rehydrate(task).text}\n\n{task}"
+        return f"{tools.context(task)}\n\n{task}"
 
     return made
 
@@ -462,26 +451,6 @@ def _told() -> Iterator[None]:
         line = {"error": type(error).__name__, "where": f"{where.name}:{where.lineno}"}
         sys.stderr.write(json.dumps(line) + "\n")
         raise ToolError("internal: something went wrong; the server's log says where") from None
-
-
-def _recalled(found: Rehydrated) -> answers.Recalled:
-    left = found.left_out
-    return answers.Recalled(
-        text=found.text,
-        entries=[one.id for one in found.entries],
-        left_out={name: getattr(left, name) for name in left.__struct_fields__},
-        withheld=_withheld(found),
-        tokens_used=found.tokens,
-        tokenizer=found.tokenizer,
-        notice=found.notice,
-    )
-
-
-def _withheld(found: Rehydrated) -> list[answers.Withheld]:
-    return [
-        answers.Withheld(id=held.id, reasons=held.reasons)
-        for held in found.quarantined[:_MOST_WITHHELD]
-    ]
 
 
 def _imported(status: str, found: Rehydrated, done: Imported | None) -> answers.Imported:

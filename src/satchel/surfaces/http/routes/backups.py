@@ -8,6 +8,7 @@ from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.options import BackupListOptions, BackupOptions, BackupVerifyOptions
 from satchel.actions.backing_up.running import run_backup
+from satchel.actions.backing_up.setup import SetupOptions, backup_setup
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
@@ -29,6 +30,14 @@ def list_all(
 def freshness(gateway: Served, _: Owner) -> Response:
     """Tell of each destination how the last backup went, and whether that is recent enough."""
     return answer({"checks": list(check_backups(gateway.settings))})
+
+
+@router.get("/setup")
+def setup(
+    options: Annotated[SetupOptions, query(backup_setup)], gateway: Served, _: Owner
+) -> Response:
+    """Show how backups are configured, and which lines to add to which file."""
+    return answer(backup_setup.run(gateway.settings, options))
 
 
 @router.post("", status_code=202)

@@ -174,5 +174,5 @@ def _file_name(format: str) -> str:
 def _told(error: ContainmentError, caller: Owner) -> ContainmentError:
     """Return an error of a path, with what the caller or the operator can do."""
     has_roots = caller.settings.options.portability.roots is not None
-    error.hint = _OUTSIDE if has_roots else _OPERATOR
+    error.hint, error.command_hint = _OUTSIDE if has_roots else _OPERATOR, None
     return error
