@@ -29,7 +29,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def recipient(satchel: "Run") -> str:
     """A bank with a memory, and an identity."""
     assert satchel("remember", "likes tea").status == 0
-    return satchel("key", "identity", "laptop").out.strip()
+    return satchel("key", "identity", "create", "laptop").out.strip()
 
 
 @pytest.mark.parametrize("name", ["a.pam.age", "a.pam.jsonl.gz.age", "a.pam.cbor.age", "a.ama.age"])
@@ -152,13 +152,13 @@ def test_an_identity_is_a_file_of_its_owner(
     assert file.stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
     secret = json.loads(file.read_text())["identity"]
-    listed = satchel("key", "identity", "--json")
-    assert [line["recipient"] for line in listed.json] == [recipient]
+    listed = satchel("key", "identity", "list", "--json")
+    assert [line["recipient"] for line in listed.json["identities"]] == [recipient]
     assert secret not in listed.out
-    assert satchel("key", "identity", "laptop").status == 5
-    assert satchel("key", "identity", "../x").status == 2
+    assert satchel("key", "identity", "create", "laptop").status == 5
+    assert satchel("key", "identity", "create", "../x").status == 2
     monkeypatch.setenv("SATCHEL_FILE_PASSPHRASE", SECRET)
-    assert satchel("key", "identity", "safe", "--passphrase").status == 0
+    assert satchel("key", "identity", "create", "safe", "--passphrase").status == 0
     assert "AGE-SECRET" not in (folder / "safe.identity").read_text()
 
 

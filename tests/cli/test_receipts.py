@@ -84,7 +84,7 @@ def test_a_dry_run_prints_a_plan(satchel: Run, mem0: Path, tmp_path: Path) -> No
     assert "WOULD IMPORT" in satchel("import", mem0, "--bank", "b", "--dry-run").out
     ran = satchel("convert", mem0, tmp_path / "o.pam", "--dry-run")
     assert (ran.status, "WOULD CONVERT" in ran.out) == (0, True)
-    assert satchel("key", "list", "--json").json == []
+    assert satchel("key", "list", "--json").json["keys"] == []
 
 
 def test_jobs_are_listed_resumed_and_cancelled(satchel: Run, mem0: Path) -> None:

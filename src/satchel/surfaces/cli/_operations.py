@@ -1,15 +1,18 @@
 """Commands whose arguments, options and help an operation declares."""
 
+import dataclasses
 import io
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from satchel.errors import UsageError
-from satchel.ports.operations import Field, Operation, declared
+from satchel.ports.operations import Field, Operation, declared, texts
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.surfaces.cli._console import print_json, progress, state
 from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
@@ -17,6 +20,7 @@ from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, P
 _R = TypeVar("_R")
 
 _PATIENCE = 1.0  # seconds
+_STDOUT = "-"
 
 Shown = Callable[[_R], int | None] | Callable[[_R, Any], int | None]
 """Prints a result for a person; may return the exit status."""
@@ -36,7 +40,7 @@ def command(
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
     extra: type[Any] | None = None,
-    prepare: Callable[[dict[str, Any], Any], None] | None = None,
+    prepare: Callable[..., None] | None = None,
 ) -> None:
     """Add the command of an operation.
 
@@ -51,57 +55,90 @@ def command(
             options.
         bank_help: What ``--bank`` means, if not the bank to work on.
         label: Of the progress bar, where the operation reports progress.
-        internal: Returns what the command line supplies besides the options.
+        internal: Returns what the command line supplies besides the options, other than the keys of
+            owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
         status: Returns the exit status for a result.
         extra: An options class of what only the command line offers, such as where to read from.
         prepare: Changes the values of the options by those of ``extra``.
+
+    An option ``output`` may be ``-``, standard output; with an option ``propose``, what more owners
+    have to sign is written to a file.
     """
-    offered = operation.offered("cli")
+    offered, views = operation.offered("cli"), cast("Callable[..., int | None]", show)
     more_fields = () if extra is None else declared(cast("Any", extra))
     supplied = {"progress"} & {field.name for field in operation.fields} if label else set[str]()
 
     def run(**values: Any) -> int:
         as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
-        given = {
-            field.name: _value(field, values[field.name])
-            for field in offered
-            if values[field.name] is not None
-        }
-        more = tuple[Any, ...]()
-        if extra is not None:
-            set_ = {
-                each.name: _value(each, values[each.name])
-                for each in more_fields
-                if values[each.name] is not None
-            }
-            more = (extra(**set_),)
-            if prepare is not None:
-                prepare(given, more[0])
+        given = _given(offered, values)
+        more = () if extra is None else (extra(**_given(more_fields, values)),)
+        if prepare is not None:
+            prepare(given, *more)
         bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
-        with bar as tell:
+        output = given.get("output")
+        with ExitStack() as held:
+            if given.get("propose") is not None:
+                held.enter_context(_proposed(given["propose"], as_json=as_json))
+            if output is not None:
+                given["output"] = held.enter_context(_output(output))
+            tell = held.enter_context(bar)
             options = operation.options(**given, **dict.fromkeys(supplied, tell))
-            supplied_here = {} if internal is None else internal(options)
+            supplied_here = _internal(operation, options, internal)
             if bank is not None:
                 opened = bank(wanted_bank, options, *more)
-            elif context is not None:
-                opened = context(options, *more)
             else:
-                opened = nullcontext(state.settings)
-            with opened as there:
-                result = operation.run(there, options, **supplied_here)
-        if as_json:
-            print_json(operation.json(result))
-            return 0 if status is None else status(result)
-        shown = cast("Callable[..., int | None]", show)(result, *more)
+                opened = nullcontext(state.settings) if context is None else context(options, *more)
+            result = operation.run(held.enter_context(opened), options, **supplied_here)
+        if output == _STDOUT:
+            result = replace(cast("Any", result), output=_STDOUT)
+        shown = _print(operation.json(result)) if as_json else views(result, *more)
         return (shown or 0) if status is None else status(result)
 
-    parameters = [_parameter(field) for field in _ordered((*offered, *more_fields))]
-    if bank is not None:
-        parameters.append(replace(BANK, help=bank_help))
-    parameters.append(JSON)
+    general = (JSON,) if bank is None else (dataclasses.replace(BANK, help=bank_help), JSON)
+    parameters = (*map(_parameter, _ordered((*offered, *more_fields))), *general)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
-    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, tuple(parameters))
+    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
+
+
+def _print(value: Any) -> int:
+    print_json(value)
+    return 0
+
+
+def _given(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as the operation takes them."""
+    given = [field for field in fields if values[field.name] is not None]
+    return {field.name: _value(field, values[field.name]) for field in given}
+
+
+def _internal(
+    operation: Operation[Any, Any, ..., Any],
+    options: Any,
+    internal: Callable[[Any], Mapping[str, Any]] | None,
+) -> dict[str, Any]:
+    """Return what the operation takes besides its options: keys of owners, and the like."""
+    found = dict[str, Any]()
+    if operation.internal & {"owner", "owners"}:
+        from satchel.surfaces.cli._options import owner_key, owner_keys
+
+        found["owner"] = partial(owner_key, options.signing_key)
+        if "owners" in operation.internal:
+            found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
+    found |= {} if internal is None else internal(options)
+    return {name: each for name, each in found.items() if name in operation.internal}
+
+
+def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
+    from satchel.surfaces.cli.operating._proposing import proposed
+
+    return proposed(Path(path), as_json=as_json)
+
+
+def _output(path: str) -> AbstractContextManager[Path]:
+    from satchel.surfaces.cli._stdout import output_file
+
+    return output_file(Path(path))
 
 
 def _ordered(offered: tuple[Field, ...]) -> list[Field]:
@@ -166,6 +203,6 @@ def _parameter(field: Field) -> Parameter:
         metavar=option.metavar or "|".join(field.choices),
         default=field.default if has_default else None,
         is_many=is_many,
-        is_required=field.is_required and option.argument,
+        is_required=field.is_required,
         values=option.values or "|".join(field.choices),
     )

@@ -58,33 +58,6 @@ class Disclosure(Body):
     """Ancestors that are only named, with their proof."""
 
 
-class NewToken(Body):
-    """What a capability token is to say."""
-
-    audience: str | None = Field(
-        None, examples=["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"]
-    )
-    permissions: list[Literal["read", "write", "derive", "redact", "export", "rehydrate"]] = Field(
-        ["read"], examples=[["read", "rehydrate"]]
-    )
-    entries: list[str] = []
-    components: list[Component] = []
-    any_of: list[str] = Field([], examples=[["tea"]])
-    all_of: list[str] = []
-    none_of: list[str] = []
-    everything: bool = False
-    expires: str | None = Field(None, examples=["7d"])
-    not_before: str | None = None
-
-
-class TokenText(Body):
-    """A capability token: its text, or the JSON that it was issued as."""
-
-    token: Annotated[str, Field(max_length=1_000_000)] | dict[str, Any] = Field(
-        examples=[{"format": "satchel-token/1", "tokens": []}]
-    )
-
-
 class FileText(Body):
     """The text of a memory file."""
 

@@ -122,6 +122,8 @@ def _type(field: Field) -> Any:
     scalar: Any = field.scalar
     if field.choices:
         scalar = Literal[field.choices]
+    elif field.option.is_text_or_object:
+        scalar = str | dict[str, Any]
     elif field.takes_numbers:
         scalar = int | str
     elif scalar is dict:
