@@ -38,7 +38,7 @@ def test_an_export_is_encrypted_and_everything_that_reads_files_reads_it(
 ) -> None:
     """Verified, looked into, compared, imported elsewhere; the digest is that on the disk."""
     path = tmp_path / name
-    more = ["--format", "ama", "--accept-loss", "all"] if "ama" in name else []
+    more = ["--to", "ama", "--accept-loss", "all"] if "ama" in name else []
     done = satchel("export", "-o", path, "--encrypt-to", recipient, *more, "--json")
     assert done.status == 0, done.err
     assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
@@ -75,7 +75,7 @@ def test_a_passphrase_comes_from_a_file_a_descriptor_or_the_environment(
     del recipient
     path, said = tmp_path / "a.pam.age", tmp_path / "pass"
     said.write_text(SECRET + "\n")
-    words = ("export", "-o", path, "--encrypt-passphrase", "--force")
+    words = ("export", "-o", path, "--encrypt-passphrase", "--overwrite")
     runs = [satchel("--passphrase-file", said, *words)]
     reader, writer = os.pipe()
     os.write(writer, SECRET.encode() + b"\n")
@@ -172,13 +172,13 @@ def test_a_disclosure_is_encrypted(satchel: "Run", recipient: str, tmp_path: Pat
 
 
 def test_programs_encrypt_what_they_export(recipient: str, tmp_path: Path) -> None:
-    """The same through the Python API; one recipient as a text is a slip, and refused."""
+    """The same through the Python API; one recipient may be given as a text."""
     path = tmp_path / "a.pam.age"
     with satchel_api.Satchel.open() as opened:
         bank = opened.bank("default")
         found = bank.export(path, encrypt_to=[recipient], allow_uncontained=True)
         assert found.read_back == "good"
         assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
-        with pytest.raises(TypeError):
-            bank.export(path, encrypt_to=recipient, allow_uncontained=True)
+        bank.export(path, encrypt_to=recipient, overwrite=True, allow_uncontained=True)
+        assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
     assert satchel_api.verify(path)

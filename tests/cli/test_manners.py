@@ -581,7 +581,7 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["convert", "a", "b.pam", "--unsafe-accept", "tampered"], 2, "usage"),
         (["--config", "missing.toml", "doctor"], 2, "config.invalid"),
         (["export", "--output", "out.pam"], 2, "bank.unknown"),
-        (["export", "--output", "out.pam", "--format", "nope"], 2, "format.unknown"),
+        (["export", "--output", "out.pam", "--to", "nope"], 2, "format.unknown"),
         (["export", "--output", "out.pam", "--since", "soon"], 2, "usage"),
         (["export"], 2, "bank.unknown"),
         (["diff", "nobody", "nothing"], 2, "bank.unknown"),

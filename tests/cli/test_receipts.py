@@ -57,7 +57,7 @@ def test_a_loss_makes_status_1_until_it_is_accepted(
     satchel: Run, lossy: str, tmp_path: Path
 ) -> None:
     """The message names the flag; a plan ends the same way."""
-    words = ["export", "--bank", lossy, "--format", "mem0"]
+    words = ["export", "--bank", lossy, "--to", "mem0"]
     ran = satchel(*words, "-o", tmp_path / "a.json")
     assert ran.status == 1
     assert "Not all of it arrived: 1 value. To put up with a field: --accept-loss FIELD" in ran.err

@@ -137,6 +137,16 @@ class Field:
         """Whether a caller has to give it."""
         return self.default is MISSING
 
+    @property
+    def member(self) -> str:
+        """Its name in JSON: ``from`` of an option that Python has to call ``from_``."""
+        return self.name.removesuffix("_")
+
+    @property
+    def flag(self) -> str:
+        """Its flag on the command line."""
+        return self.option.flag or "--" + self.member.replace("_", "-")
+
     def settle(self, value: Any) -> Any:
         """Return a value as the operation takes it.
 

@@ -327,7 +327,7 @@ def progress(
     bar = Progress(*columns, console=err, transient=True, auto_refresh=False)
     task, drawn, began, is_shown = bar.add_task(label, total=None), 0.0, monotonic(), False
 
-    def tell(done: int, total: int) -> None:
+    def tell(done: int, total: int, _record: str | None = None) -> None:
         nonlocal drawn, is_shown
         if not is_shown and monotonic() - began >= after:
             bar.start()

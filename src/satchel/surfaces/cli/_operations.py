@@ -1,5 +1,6 @@
 """Commands whose arguments, options and help an operation declares."""
 
+import dataclasses
 import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -34,6 +35,7 @@ def command(
     *,
     context: Opens | None = None,
     bank: Opens | None = None,
+    bank_help: str = BANK.help,
     label: str = "",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
@@ -51,6 +53,7 @@ def command(
         context: Gives what the operation works on, by its options; the settings by default.
         bank: Gives the bank that the operation works on, by the value of ``--bank`` and its
             options.
+        bank_help: What ``--bank`` means, if not the bank to work on.
         label: Of the progress bar, where the operation reports progress.
         internal: Returns what the command line supplies besides the options, other than the keys of
             owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
@@ -91,8 +94,8 @@ def command(
         shown = _print(operation.json(result)) if as_json else views(result, *more)
         return (shown or 0) if status is None else status(result)
 
-    general = (JSON,) if bank is None else (BANK, JSON)
-    parameters = (*map(_parameter, (*offered, *more_fields)), *general)
+    general = (JSON,) if bank is None else (dataclasses.replace(BANK, help=bank_help), JSON)
+    parameters = (*map(_parameter, _ordered((*offered, *more_fields))), *general)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
@@ -138,12 +141,17 @@ def _output(path: str) -> AbstractContextManager[Path]:
     return output_file(Path(path))
 
 
+def _ordered(offered: tuple[Field, ...]) -> list[Field]:
+    """Return options as the help lists them: those that have to be given first."""
+    return sorted(offered, key=lambda field: not field.is_required)
+
+
 def _value(field: Field, value: Any) -> Any:
     """Return what a person wrote as the option takes it: JSON is read, lists are tuples."""
     if field.scalar is dict:
         return _mapping(field, value)
     if field.scalar is object:
-        return _json(value, _flag(field))
+        return _json(value, field.flag)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -152,12 +160,12 @@ def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
     result = dict[str, Any]()
     for each in given:
         if each.lstrip().startswith("{"):
-            result |= _json(each, _flag(field))
+            result |= _json(each, field.flag)
             continue
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(
-                f"not NAME=TEXT: {each[:60]!r}", field=_flag(field), hint="Or give a JSON object."
+                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
             )
         result[name] = value
     return result
@@ -178,17 +186,13 @@ def _help(field: Field) -> str:
     return field.option.help
 
 
-def _flag(field: Field) -> str:
-    return field.option.flag or "--" + field.name.replace("_", "-")
-
-
 def _parameter(field: Field) -> Parameter:
     option = field.option
     # Choices and bounds are the operation's to judge: its errors name the field, and are the same
     # on each interface.
     is_text = bool(field.choices) or field.scalar in (dict, object)
     is_many = field.is_many or field.scalar is dict
-    on, _, off = _flag(field).partition("/")
+    on, _, off = field.flag.partition("/")
     has_default = not (is_many or field.is_required or field.default is UNSET)
     return Parameter(
         name=field.name,

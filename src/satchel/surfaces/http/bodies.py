@@ -34,19 +34,6 @@ class Reason(Body):
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
 
 
-class ServerExport(Body):
-    """A file on the server that a bank is to be written to."""
-
-    bank_id: str = Field(examples=["assistant"])
-    path: str = Field(examples=["assistant.ama.jsonl"])
-    format: str | None = None
-    include_embeddings: bool = False
-    include_entities: bool = True
-    overwrite: bool = False
-    accept_loss: list[str] = []
-    sidecar: bool = False
-
-
 class ServerImport(Body):
     """A file on the server that is to be brought into a bank."""
 
@@ -59,17 +46,6 @@ class ServerImport(Body):
     text_member: str | None = None
     accept_loss: list[str] = []
     ignore_sidecar: bool = False
-
-
-class NewArtifact(Body):
-    """What of a bank is to be sealed."""
-
-    bank: str = Field(examples=["assistant"])
-    components: list[Component] = []
-    tags: list[str] = []
-    since: str | None = None
-    until: str | None = None
-    format: Literal["pam", "pam_jsonl", "pam_cbor"] = "pam"
 
 
 class Disclosure(Body):
