@@ -17,6 +17,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.operating.exports import ExportSource, export
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.recall import recall_in
+from satchel.actions.upkeep import config_operations
 from satchel.api.arguments import (
     FilePath,
     ImportArguments,
@@ -88,6 +89,8 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     log = method(log)
     path = method(operations.path)
     stats = method(operations.stats)
+    config = method(config_operations.show_config)
+    set_config = method(config_operations.set_config)
     recall = method(recall_in)
 
     @contextmanager

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
-from satchel.actions.opened import OpenBank
-from satchel.actions.options import NOT_FOR_MODELS, RESPONSE, Overwrite
+from msgspec.structs import replace
+
+from satchel.actions.config import Settings
+from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.operating.options import PathOptions
+from satchel.actions.options import NOT_FOR_MODELS, RESPONSE, BankName, Overwrite
+from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.upkeep import bank_settings
 from satchel.actions.upkeep.bank_settings import BankConfigured
 from satchel.ports.operations import Option, Options, PathText, operation
@@ -65,9 +69,10 @@ def set_config(bank: OpenBank, options: BankConfigSetOptions) -> BankConfigured:
 
 
 @dataclass(frozen=True, slots=True)
-class BankConfigExportOptions(Options):
-    """Where to write the configuration."""
+class BankConfigExportOptions(PathOptions):
+    """Which bank's configuration to write, and where to."""
 
+    bank: BankName
     output: Annotated[
         PathText,
         Option(
@@ -88,25 +93,34 @@ class BankConfigExportOptions(Options):
     example="satchel bank config export assistant assistant.config.json",
     absent=_FILES,
 )
-def export_config(bank: OpenBank, options: BankConfigExportOptions) -> BankConfigured:
+def export_config(
+    settings: Settings, options: BankConfigExportOptions, *, permission: Permission | None = None
+) -> BankConfigured:
     """Write the effective configuration of a bank to a JSON file, with its profile.
 
     Args:
-        bank: The bank.
-        options: Where to.
+        settings: Where the bank is.
+        options: Which bank, and where to.
+        permission: Where the path may lead; as the options say by default.
 
     Raises:
         ContainmentError: If the path is outside the allowed folders.
         TargetError: If it cannot be written.
     """
-    path = Path(options.output)
-    return bank_settings.export_config(bank, path, overwrite=options.overwrite)
+    allowed = permission or options.permission
+    with (
+        file_to_write(settings, options.output, allowed) as outlet,
+        opened_bank(settings, options.bank) as bank,
+    ):
+        done = bank_settings.export_config(bank, outlet, overwrite=options.overwrite)
+    return replace(done, output=str(options.output), path=None)
 
 
 @dataclass(frozen=True, slots=True)
-class BankConfigImportOptions(Options):
-    """Which file to read."""
+class BankConfigImportOptions(PathOptions):
+    """Which bank to configure, and by which file."""
 
+    bank: BankName
     file: Annotated[
         PathText,
         Option(
@@ -121,16 +135,24 @@ class BankConfigImportOptions(Options):
     example="satchel bank config import assistant assistant.config.json",
     absent=_FILES,
 )
-def import_config(bank: OpenBank, options: BankConfigImportOptions) -> BankConfigured:
+def import_config(
+    settings: Settings, options: BankConfigImportOptions, *, permission: Permission | None = None
+) -> BankConfigured:
     """Apply an exported configuration to a bank. Members that are unknown here are kept.
 
     Args:
-        bank: The bank, open for writing.
-        options: Which file.
+        settings: Where the bank is.
+        options: Which bank, and which file.
+        permission: Where the path may lead; as the options say by default.
 
     Raises:
         ContainmentError: If the path is outside the allowed folders.
         UnreadableError: If it cannot be read.
         MalformedError: If it is no such file, or a member has the wrong shape.
     """
-    return bank_settings.import_config(bank, Path(options.file))
+    with (
+        file_to_read(settings, options.file, permission or options.permission) as source,
+        opened_bank(settings, options.bank, writes=True) as bank,
+    ):
+        done = bank_settings.import_config(bank, source)
+    return replace(done, path=str(options.file))

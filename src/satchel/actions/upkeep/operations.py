@@ -1,10 +1,11 @@
-"""Operations on whole banks: creating, listing, copying and deleting them, and owners' decisions."""
+"""Operations on whole banks: created, listed, copied, deleted, and decided about by owners."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from satchel.actions import banks
 from satchel.actions.banks import BankLine
@@ -23,6 +24,7 @@ from satchel.actions.options import (
     SigningKey,
 )
 from satchel.actions.signing import owner_keys, signing_key
+from satchel.actions.starting import Started, initialise
 from satchel.actions.upkeep import whole_banks
 from satchel.actions.upkeep.whole_banks import Copied, Deleted
 from satchel.errors import UsageError
@@ -45,6 +47,53 @@ NewName = Annotated[
     ),
 ]
 _OPENED = Absent(why="The store is opened with the passphrase of the owner's key.")
+
+
+@dataclass(frozen=True, slots=True)
+class InitOptions(Options):
+    """What to create."""
+
+    name: Annotated[
+        str | None,
+        Option(
+            "Name of the bank. Default: `default`, if there is no bank yet.",
+            argument=True,
+            max_length=_MOST_NAME,
+        ),
+    ] = None
+    _: KW_ONLY
+    signing_key: SigningKey = None
+
+
+@operation(
+    InitOptions,
+    name="init",
+    example="satchel init assistant",
+    absent={
+        **NOT_FOR_MODELS,
+        "python": "`Satchel.open().bank()` creates what is missing.",
+        "http": "The server's operator creates the store.",
+    },
+)
+def init(
+    settings: Settings, options: InitOptions, *, owner: Callable[[], Key] | None = None
+) -> Started:
+    """Create Satchel's home, a signing key, a store and a bank. Safe to run again.
+
+    Args:
+        settings: The surroundings.
+        options: The name of the bank.
+        owner: Returns the key of its owner, if one is created.
+
+    Raises:
+        UsageError: If the name is empty, or an ID.
+        LockedError: If another process does the same and does not end.
+        StoreError: If the store cannot be opened.
+    """
+    named = options.signing_key
+    key = owner or (lambda: signing_key(settings, named)[0])
+    started = initialise(settings, options.name, key)
+    return replace(started, key=named or settings.options.keys.name)
 
 
 @dataclass(frozen=True, slots=True)

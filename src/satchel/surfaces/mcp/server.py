@@ -37,6 +37,7 @@ from satchel.actions.memories.operations import (
 )
 from satchel.actions.operating.exports import ExportRequest, export
 from satchel.actions.recall import RecallOptions, recall_in
+from satchel.actions.upkeep.operations import list_banks as list_banks_of_store
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.listings import newest_listing, recalled_listing, shown_listing
 from satchel.actions.waking.options import RehydrateOptions
@@ -137,7 +138,7 @@ class Tools:
             return self._bank(bank).rehydrate(task).text
 
     def list_banks(self) -> answers.Banks:
-        """List the banks of memory there are."""
+        """List the banks of the store."""
         with _told():
             found = self._asker.satchel.banks()
         return answers.Banks(
@@ -146,6 +147,8 @@ class Tools:
                 for one in found
             ]
         )
+
+    list_banks.__operation__ = list_banks_of_store  # type: ignore[attr-defined]
 
     def verify_memory(
         self,
