@@ -57,6 +57,12 @@ class Ollama:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if self.path == "/v1/embeddings":  # of OpenAI's protocol, which it has as well
+                    outer.asked.append(body["input"])
+                    made = [numbers(text, outer.width) for text in body["input"]]
+                    items = [{"index": at, "embedding": each} for at, each in enumerate(made)]
+                    self._say({"data": items})
+                    return
                 if self.path != "/api/embed" or body["model"] not in ("tiny", "other"):
                     self._say(None)
                     return
@@ -134,6 +140,50 @@ def test_one_line_of_configuration_embeds_by_ollama(tmp_path: Path, ollama: Olla
     assert found.plan.vectors == "ollama:tiny"
     assert all(memory.text in TEXTS for memory in found.memories)
     assert sorted(text for some in ollama.asked for text in some if text in TEXTS) == sorted(TEXTS)
+
+
+@pytest.fixture
+def by_one_line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ollama]:
+    """Give a server that one setting names, with its address."""
+    made = Ollama()
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", f"openai:tiny@{made.url}/v1")
+    yield made
+    made.close()
+
+
+def test_one_line_of_configuration_embeds_by_a_server_with_the_protocol_of_openai(
+    tmp_path: Path, by_one_line: Ollama
+) -> None:
+    """The name of the vectors is that of the model, wherever it runs."""
+    filled(tmp_path)
+    made = used()
+    assert made is not None
+    assert (made.model, made.dimensions) == ("openai:tiny", 8)
+    assert answer().plan.vectors == "openai:tiny"
+    assert sorted(text for some in by_one_line.asked for text in some if text in TEXTS) == sorted(
+        TEXTS
+    )
+    with opened() as bank:
+        assert embed_bank(bank, model="openai:tiny").kept == len(TEXTS)
+
+
+def test_ollama_at_another_address_is_one_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ollama: Ollama
+) -> None:
+    """What the name says counts, not ``base_url``."""
+    monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", f"ollama:tiny@{ollama.url}")
+    monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", "http://127.0.0.1:9")
+    filled(tmp_path)
+    assert getattr(used(), "model", "") == "ollama:tiny"
+
+
+@pytest.mark.usefixtures("by_one_line")
+@pytest.mark.parametrize("name", ["openai:tiny@http://192.0.2.1/v1", "ollama:x@http://192.0.2.1"])
+def test_a_caller_names_no_address(name: str) -> None:
+    """Attack: whoever may ask for vectors would have the memories sent elsewhere."""
+    with pytest.raises(UsageError, match="part of the configuration"):
+        embedder_of(load_settings(), name)
 
 
 def test_the_same_text_is_sent_once(tmp_path: Path, ollama: Ollama) -> None:
@@ -229,6 +279,8 @@ def test_nothing_is_sent_to_another_machine_unasked(monkeypatch: pytest.MonkeyPa
         ("openai:text-embedding-3-small", ""),
         ("openai:text-embedding-3-small", "https://models.example/v1"),
         ("ollama:tiny", "http://models.example:11434"),
+        ("openai:tiny@https://models.example/v1", "http://127.0.0.1:8080/v1"),
+        ("ollama:tiny@http://models.example:11434", ""),
     ):
         monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", name)
         monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", url)
