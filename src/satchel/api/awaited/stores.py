@@ -221,6 +221,7 @@ class Satchel:
     list_banks = awaited(plain_satchel.Satchel.list_banks)
     export_bank = awaited(plain_satchel.Satchel.export_bank)
     import_bank = awaited(plain_satchel.Satchel.import_bank)
+    import_ = awaited(plain_satchel.Satchel.import_)
     export_bank_config = awaited(plain_satchel.Satchel.export_bank_config)
     import_bank_config = awaited(plain_satchel.Satchel.import_bank_config)
     sink = awaited(plain_satchel.Satchel.sink)
