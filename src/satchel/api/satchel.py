@@ -374,6 +374,11 @@ class Satchel(StoreCalls):
         """How often hooks were told, failed, and could not be told."""
         return self._settings.hooks.counts
 
+    def __repr__(self) -> str:
+        from satchel.actions.wiring import shown_address
+
+        return f"<Satchel {shown_address(self._settings.store)!r}>"
+
     def __enter__(self) -> Self:
         return self
 
