@@ -23,9 +23,9 @@ from satchel.api.arguments import (
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody
 from satchel.api.code import Code
-from satchel.api.continuity.files import Filing
-from satchel.api.continuity.sessions import Conversing
+from satchel.api.files import Filing
 from satchel.api.operations import method
+from satchel.api.sessions import Conversing
 from satchel.api.sharing.disclosing import Sharing
 from satchel.api.sharing.removing import Removing
 from satchel.api.waking import Waking

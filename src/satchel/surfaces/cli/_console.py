@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -68,7 +68,16 @@ class State:
     data_on_stdout: bool = False
     """Whether standard output is the file that was asked for; reports go to standard error."""
 
+    held: ExitStack = field(default_factory=ExitStack)
+    """What an operation needs open until it is done, such as the file that it reads."""
+
     _settings: "list[Settings]" = field(default_factory=list)
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Close what is held when the block ends."""
+        with ExitStack() as self.held:
+            yield
 
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""

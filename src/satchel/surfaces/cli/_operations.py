@@ -1,7 +1,7 @@
 """Commands whose arguments, options and help an operation declares."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
 
@@ -34,7 +34,8 @@ def command(
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
     extra: type[Any] | None = None,
-    prepare: Callable[[dict[str, Any], Any], None] | None = None,
+    prepare: Callable[..., None] | None = None,
+    choose: Callable[[Any, Any], Any] | None = None,
 ) -> None:
     """Add the command of an operation.
 
@@ -51,54 +52,71 @@ def command(
         internal: Returns what the command line supplies besides the options.
         status: Returns the exit status for a result.
         extra: An options class of what only the command line offers, such as where to read from.
-        prepare: Changes the values of the options by those of ``extra``.
+        prepare: Changes the values of the options by those of ``extra``. What it enters into
+            ``state.held`` stays open until the operation is done.
+        choose: Completes the options once it is open what the operation works on, such as by asking
+            at a terminal.
     """
-    offered = operation.offered("cli")
+    fields = operation.offered("cli")
     more_fields = () if extra is None else declared(cast("Any", extra))
-    supplied = {"progress"} & {field.name for field in operation.fields} if label else set[str]()
+    with_progress = bool(label) and any(each.name == "progress" for each in operation.fields)
+
+    def opened(wanted: str | None, *options: Any) -> AbstractContextManager[Any]:
+        if bank is not None:
+            return bank(wanted, *options)
+        return nullcontext(state.settings) if context is None else context(*options)
+
+    def result_of(given: dict[str, Any], wanted: str | None, more: tuple[Any, ...]) -> _R:
+        shown = progress(label, True, records=True, after=_PATIENCE)
+        with shown if with_progress else nullcontext() as tell:
+            options = operation.options(**given, **({"progress": tell} if with_progress else {}))
+            supplied = {} if internal is None else internal(options)
+            with opened(wanted, options, *more) as there:
+                if choose is not None:
+                    options = choose(there, options)
+                return operation.run(there, options, **supplied)
 
     def run(**values: Any) -> int:
-        as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
-        given = {
-            field.name: _value(field, values[field.name])
-            for field in offered
-            if values[field.name] is not None
-        }
-        more = tuple[Any, ...]()
-        if extra is not None:
-            set_ = {
-                each.name: _value(each, values[each.name])
-                for each in more_fields
-                if values[each.name] is not None
-            }
-            more = (extra(**set_),)
+        as_json, wanted = values.pop(JSON.name), values.pop(BANK.name, None)
+        given = _given(fields, values)
+        more = () if extra is None else (extra(**_given(more_fields, values)),)
+        with state.holding():
             if prepare is not None:
-                prepare(given, more[0])
-        bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
-        with bar as tell:
-            options = operation.options(**given, **dict.fromkeys(supplied, tell))
-            supplied_here = {} if internal is None else internal(options)
-            if bank is not None:
-                opened = bank(wanted_bank, options, *more)
-            elif context is not None:
-                opened = context(options, *more)
-            else:
-                opened = nullcontext(state.settings)
-            with opened as there:
-                result = operation.run(there, options, **supplied_here)
+                prepare(given, *more)
+            result = result_of(given, wanted, more)
         if as_json:
             print_json(operation.json(result))
             return 0 if status is None else status(result)
         shown = cast("Callable[..., int | None]", show)(result, *more)
         return (shown or 0) if status is None else status(result)
 
-    parameters = [_parameter(field) for field in (*offered, *more_fields)]
-    if bank is not None:
+    _add(group, operation, run, (*fields, *more_fields), in_bank=bank is not None)
+
+
+def _add(
+    group: Group,
+    operation: Operation[Any, Any, ..., Any],
+    run: Callable[..., int],
+    fields: Iterable[Field],
+    *,
+    in_bank: bool,
+) -> None:
+    parameters = [_parameter(field) for field in fields]
+    if in_bank:
         parameters.append(BANK)
     parameters.append(JSON)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, tuple(parameters))
+
+
+def _given(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a person gave, by name."""
+    return {
+        each.name: _value(each, values[each.name])
+        for each in fields
+        if values[each.name] is not None
+    }
 
 
 def _value(field: Field, value: Any) -> Any:
