@@ -124,4 +124,4 @@ def table() -> list[str]:
 def _flag(field: Any) -> str:
     if field.option.argument:
         return str(field.option.metavar or field.name.upper())
-    return str(field.option.flag or "--" + field.name.replace("_", "-"))
+    return str(field.flag)

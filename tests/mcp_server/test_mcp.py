@@ -312,7 +312,7 @@ def _tokens(folder: Path) -> dict[str, tuple[Path, str]]:
         "reader": {"everything": True, "permissions": ["read"]},
         "writer": {"everything": True, "permissions": ["read", "write"]},
         "blind": {"everything": True, "permissions": ["write"]},
-        "part": {"any_of": ["drinks"], "permissions": ["read", "write"]},
+        "part": {"any_tags": ["drinks"], "permissions": ["read", "write"]},
     }
     with Satchel.open() as satchel:
         satchel.bank("ada").remember("Ada drinks tea", tags=["drinks"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from satchel.api import code as plain_code
 from satchel.api import sessions as plain_sessions
 from satchel.api import waking as plain_waking
-from satchel.api.awaited.away import awaited, away
+from satchel.api.away import awaited, away
 from satchel.api.files import Filing
 from satchel.api.sharing import owning as plain_owning
 from satchel.api.sharing import tokens as plain_tokens

@@ -29,8 +29,8 @@ from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
 from satchel.api.arguments import FilePath
-from satchel.api.awaited.away import awaited, away
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
+from satchel.api.away import awaited, away
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

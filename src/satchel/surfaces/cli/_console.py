@@ -73,12 +73,6 @@ class State:
 
     _settings: "list[Settings]" = field(default_factory=list)
 
-    @contextmanager
-    def holding(self) -> Iterator[None]:
-        """Close what is held when the block ends."""
-        with ExitStack() as self.held:
-            yield
-
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""
         self.home, self.config, self.store, self.backend = None, None, None, None
@@ -283,7 +277,7 @@ def print_error(error: SatchelError) -> None:
     if error.place:
         _labelled("  where  ", "dim", error.place)
     if error.hint:
-        _labelled("  try    ", "dim", error.hint)
+        _labelled("  try    ", "dim", error.command_hint or error.hint)
 
 
 def _labelled(label: str, style: str, text: str) -> None:
@@ -336,7 +330,7 @@ def progress(
     bar = Progress(*columns, console=err, transient=True, auto_refresh=False)
     task, drawn, began, is_shown = bar.add_task(label, total=None), 0.0, monotonic(), False
 
-    def tell(done: int, total: int) -> None:
+    def tell(done: int, total: int, _record: str | None = None) -> None:
         nonlocal drawn, is_shown
         if not is_shown and monotonic() - began >= after:
             bar.start()
