@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     from satchel.actions.configured.hooks import HookCounts, Listener
     from satchel.actions.importing.imported import Imported
     from satchel.actions.moving import comparing
-    from satchel.actions.moving.exported import Export
     from satchel.actions.opened import OpenBank
+    from satchel.actions.operating import exports
     from satchel.actions.operating.following import Followed
     from satchel.actions.operating.providing import LiveBank
     from satchel.actions.upkeep.bank_settings import BankConfigured
-    from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments, Roots
+    from satchel.api.arguments import FilePath, ImportBankArguments, Roots
     from satchel.api.bank import Bank
     from satchel.ports.serving.board import Board
     from satchel.ports.store import Store
 else:
     banks = lazy("satchel.actions.banks")
     comparing = lazy("satchel.actions.moving.comparing")
+    exports = lazy("satchel.actions.operating.exports")
 
 
 class StoreCalls(Working):
@@ -73,39 +74,19 @@ class StoreCalls(Working):
             names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
             return sorted(names.get(bank, bank) for bank in ids)
 
-    @call
-    def export_bank(
-        self, bank_id: str, path: FilePath, **wanted: Unpack[ExportBankArguments]
-    ) -> Export:
-        """Write a bank's current memory to a file, as ``Bank.export`` does.
+    @contextmanager
+    def _banks(self) -> Iterator[exports.Banks]:
+        from satchel.actions.operating.exports import Banks
 
-        With a provider set, it is one of the provider's users, and need not be in the store.
+        with self._lifetime.use():
+            yield Banks(
+                settings=self._settings,
+                open=self._where_it_is,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
 
-        Args:
-            bank_id: Its name or its id.
-            path: The file; its name says the format, ``.pam`` when it says nothing. Its folder is
-                made where it is missing. An earlier export in that format is replaced unless
-                ``overwrite=False``; anything else is not, unless ``overwrite=True``.
-            **wanted: Where the path may lead, which memory, and how: see ``ExportBankArguments``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            UnknownBankError: If there is no such bank.
-            SatchelError: As ``Bank.export``.
-        """
-        from satchel.actions.paths.permission import file_to_write
-        from satchel.api.arguments import ExportBankArguments
-        from satchel.api.asked import export_as_asked, is_earlier_export, known, permission_of
-
-        options = known("export_bank", wanted, ExportBankArguments)
-        permission = permission_of(dict(options))
-        with (
-            self._lifetime.use(),
-            file_to_write(self._settings, path, permission, makes=True) as output,
-        ):
-            if "overwrite" not in options:
-                options["overwrite"] = is_earlier_export(output, options.get("format"))
-            return export_as_asked(self._where_it_is(_named(bank_id)), output, options)
+    export_bank = method(exports.export_bank, context=_banks)
 
     @call
     def import_bank(
