@@ -159,11 +159,11 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["quarantine", "list", "--bank", NAME, "--limit", "10"],
     ),
     "session list": (
-        lambda _: ["session", "list", "--bank", NAME, "--all"],
+        lambda _: ["session", "list", "--bank", NAME, "--limit", "100000"],
         lambda _: ["session", "list", "--bank", NAME, "--limit", "10"],
     ),
     "session show": (
-        lambda _: ["session", "show", "long", "--bank", NAME, "--all"],
+        lambda _: ["session", "show", "long", "--bank", NAME, "--last", "100000"],
         lambda _: ["session", "show", "session 1", "--bank", NAME, "--last", "2"],
     ),
     "session checkpoint list": (

@@ -1,5 +1,6 @@
 """One bank, open: the verbs on its memories."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,18 +20,21 @@ from satchel.actions.operating.imports import ImportRequest, ImportTarget, impor
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.recall import recall_in
 from satchel.api.code import Code
-from satchel.api.continuity.files import Filing
-from satchel.api.continuity.sessions import Conversing
+from satchel.api.files import Filing
 from satchel.api.operations import method
+from satchel.api.sessions import Conversing
 from satchel.api.sharing.disclosing import Sharing
 from satchel.api.sharing.removing import Removing
 from satchel.api.waking import Waking
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
-from satchel.errors import UsageError
+from satchel.errors import SatchelError, UsageError
+from satchel.memory.parts import Component
 from satchel.ports.operations import Operation
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.near.finding import LEAST
+
+_SHOWN_DIGITS = len("blake3:") + 8
 
 _O = TypeVar("_O")
 
@@ -78,6 +82,20 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     def code(self) -> Code:
         """The code that its memories speak of: reading source trees, and asking about them."""
         return Code(self._opened, self._lifetime)
+
+    def __repr__(self) -> str:
+        """Name it, and count the memories of its log by its newest head; nothing is verified."""
+        name, opened = repr(self.name or self.id[:_SHOWN_DIGITS]), self._opened
+        if opened.bearer is not None:  # a holder is not told how many there are
+            return f"<Bank {name}>"
+        try:
+            with self._lifetime.use(), opened.store.reading() as reader:
+                head = reader.head(self.id)
+                counts = json.loads(head.signed)["signed"]["counts"] if head is not None else {}
+        except (SatchelError, ValueError, LookupError):
+            return f"<Bank {name}>"
+        logged = sum(counts.get(type_, 0) for type_ in Component)
+        return f"<Bank {name} {logged:,} {'memory' if logged == 1 else 'memories'}>"
 
     @contextmanager
     def _context(self) -> Iterator[OpenBank]:

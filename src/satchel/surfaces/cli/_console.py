@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -67,6 +67,9 @@ class State:
     json: bool = False
     data_on_stdout: bool = False
     """Whether standard output is the file that was asked for; reports go to standard error."""
+
+    held: ExitStack = field(default_factory=ExitStack)
+    """What an operation needs open until it is done, such as the file that it reads."""
 
     _settings: "list[Settings]" = field(default_factory=list)
 

@@ -38,6 +38,8 @@ from satchel.actions.memories.operations import (
 from satchel.actions.operating.exports import ExportRequest, export
 from satchel.actions.operating.imports import ImportRequest, import_
 from satchel.actions.recall import RecallOptions, recall_in
+from satchel.actions.sessions.branching import fork
+from satchel.actions.sessions.options import ForkOptions
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.listings import newest_listing, recalled_listing, shown_listing
 from satchel.actions.waking.options import RehydrateOptions
@@ -224,19 +226,10 @@ class Tools:
             found = into.rehydrate(given.task, budget=budget, relevance=relevance)
             return _imported("imported" if done.changed else "known", found, done)
 
-    def fork_session(
-        self,
-        session: Annotated[str, Field(description="Id or name of the session.")],
-        at: Annotated[
-            Text, Field(description="A checkpoint, distillation or message; else its end.")
-        ] = None,
-        name: Annotated[Text, Field(description="Name of the new session.")] = None,
-        bank: InBank = None,
-    ) -> answers.ForkMade:
-        """Begin a session that goes on from a point of another, which stays as it is."""
+    def fork_session(self, bank: str | None, options: ForkOptions) -> CallToolResult:
+        """Fork a conversation."""
         with _told():
-            made = self._bank(bank).sessions.fork(session, at=at, name=name)
-        return answers.ForkMade(session=made.id, from_session=session, at=at)
+            return answers.forked(run_on(self._bank(bank), fork, options))
 
     def memory(  # noqa: PLR0913 - as the host's tool has it
         self,
@@ -416,7 +409,7 @@ def _tools(
             _ADDS,
         )
     if "sessions" in toolsets:
-        yield tools.fork_session, _ADDS
+        yield tool(fork, tools.fork_session), _ADDS
 
 
 def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServer:
