@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 import satchel
 from satchel.api.bank import Bank
 from satchel.api.code import Code
-from satchel.api.continuity.sessions import Sessions
+from satchel.api.sessions import Sessions
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
 from satchel.api.waking import Quarantine
@@ -124,4 +124,4 @@ def table() -> list[str]:
 def _flag(field: Any) -> str:
     if field.option.argument:
         return str(field.option.metavar or field.name.upper())
-    return str(field.option.flag or "--" + field.name.replace("_", "-"))
+    return str(field.flag)

@@ -133,7 +133,7 @@ def test_a_holder_wakes_up_with_what_its_token_opens_and_judges_nothing(
     (entry,) = client.get(f"{bank}/entries", params={"tags": "drinks"}).json()["memories"]
     client.post(f"{bank}/sessions", json={"name": "secret talk"})
     key = SigningKey.generate()
-    asked = {"audience": key.did, "any_of": ["drinks"], "permissions": ["rehydrate"]}
+    asked = {"audience": key.did, "any_tags": ["drinks"], "permissions": ["rehydrate"]}
     token = canonical(client.post(f"{bank}/tokens", json=asked).json()["token"]).decode()
     holder = served.holder(token, key)
     woken = holder.post(f"{bank}/rehydrate", json={"task": "tea or stove", "budget": 1000})
@@ -159,7 +159,7 @@ def test_a_holder_wakes_up_with_what_its_token_opens_and_judges_nothing(
         refused = holder.request(method, path, json=body if method == "POST" else None)
         assert refused.status_code == 403, (path, refused.text)
     reading = canonical(
-        client.post(f"{bank}/tokens", json={"audience": key.did, "any_of": ["drinks"]}).json()[
+        client.post(f"{bank}/tokens", json={"audience": key.did, "any_tags": ["drinks"]}).json()[
             "token"
         ]
     ).decode()

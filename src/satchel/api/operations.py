@@ -156,9 +156,33 @@ def call(function: Callable[Concatenate[Any, _P], _R]) -> Method[_P, _R]:
 
 
 def run_on(target: HasContext[_C], operation: Operation[_C, _O, ..., _R], options: _O) -> _R:
-    """Run an operation on what a bank, or the like, works on."""
+    """Run an operation on what a bank, or the like, works on.
+
+    A target that has ``_internal`` supplies what the operation takes besides its options.
+    """
+    supply = getattr(target, "_internal", None)
+    supplied = supply(options) if supply is not None and operation.internal else {}
+    more = {name: value for name, value in supplied.items() if name in operation.internal}
     with target._context() as context:  # noqa: SLF001 - of the protocol above
-        return operation.run(context, options)
+        return operation.run(context, options, **more)
+
+
+def function(
+    operation: Operation[_C, Any, _P, _R], context: Callable[[], AbstractContextManager[_C]]
+) -> Callable[_P, _R]:
+    """Return a function of the package that runs an operation with the options it is called with.
+
+    Args:
+        operation: The operation.
+        context: Gives what it works on, such as the settings of this machine.
+    """
+
+    def call(*args: _P.args, **given: _P.kwargs) -> _R:
+        options = operation.options(*args, **given)
+        with context() as there:
+            return operation.run(there, options)
+
+    return documented(call, operation, first=None)
 
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
@@ -168,16 +192,16 @@ _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
 
 
 def documented(
-    call: _Call, operation: Operation[Any, Any, ..., Any], first: inspect.Parameter = _SELF
+    call: _Call, operation: Operation[Any, Any, ..., Any], first: inspect.Parameter | None = _SELF
 ) -> _Call:
     """Give a method the signature and the documentation of an operation.
 
     Args:
         call: The method, or a function.
         operation: The operation.
-        first: The parameter before the options.
+        first: The parameter before the options, if there is one.
     """
-    parameters = [first]
+    parameters = [] if first is None else [first]
     offered = operation.offered("python")
     signature = inspect.signature(operation.options)
     annotations = {field.name: field.annotation for field in offered}

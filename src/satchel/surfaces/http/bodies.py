@@ -34,44 +34,6 @@ class Reason(Body):
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
 
 
-class ServerExport(Body):
-    """A file on the server that a bank is to be written to."""
-
-    bank_id: str = Field(examples=["assistant"])
-    path: str = Field(examples=["assistant.ama.jsonl"])
-    format: str | None = None
-    include_embeddings: bool = False
-    include_entities: bool = True
-    overwrite: bool = False
-    accept_loss: list[str] = []
-    sidecar: bool = False
-
-
-class ServerImport(Body):
-    """A file on the server that is to be brought into a bank."""
-
-    bank_id: str = Field(examples=["assistant"])
-    path: str = Field(examples=["assistant.ama.jsonl"])
-    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip"
-    format: str | None = None
-    dry_run: bool = False
-    skip_bad: bool = False
-    text_member: str | None = None
-    accept_loss: list[str] = []
-    ignore_sidecar: bool = False
-
-
-class NewArtifact(Body):
-    """What of a bank is to be sealed."""
-
-    bank: str = Field(examples=["assistant"])
-    components: list[Component] = []
-    tags: list[str] = []
-    since: str | None = None
-    until: str | None = None
-    format: Literal["pam", "pam_jsonl", "pam_cbor"] = "pam"
-
-
 class Disclosure(Body):
     """Which entries of an artifact's bank go to somebody."""
 
@@ -82,68 +44,7 @@ class Disclosure(Body):
     """Ancestors that are only named, with their proof."""
 
 
-class NewToken(Body):
-    """What a capability token is to say."""
-
-    audience: str | None = Field(
-        None, examples=["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"]
-    )
-    permissions: list[Literal["read", "write", "derive", "redact", "export", "rehydrate"]] = Field(
-        ["read"], examples=[["read", "rehydrate"]]
-    )
-    entries: list[str] = []
-    components: list[Component] = []
-    any_of: list[str] = Field([], examples=[["tea"]])
-    all_of: list[str] = []
-    none_of: list[str] = []
-    everything: bool = False
-    expires: str | None = Field(None, examples=["7d"])
-    not_before: str | None = None
-
-
-class TokenText(Body):
-    """A capability token: its text, or the JSON that it was issued as."""
-
-    token: Annotated[str, Field(max_length=1_000_000)] | dict[str, Any] = Field(
-        examples=[{"format": "satchel-token/1", "tokens": []}]
-    )
-
-
 class FileText(Body):
     """The text of a memory file."""
 
     text: str = Field(max_length=8_000_000, examples=["buy tea"])
-
-
-class NewSession(Body):
-    """A conversation that begins."""
-
-    name: str | None = Field(None, max_length=500, examples=["planning"])
-    messages: list[dict[str, Any]] = Field(
-        [], max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
-    )
-    agent: str | None = None
-    user: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class NewMessages(Body):
-    """What was said, or changed, since."""
-
-    messages: list[dict[str, Any]] = Field(
-        min_length=1, max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
-    )
-
-
-class NewCheckpoint(Body):
-    """A point of a session that is to be kept."""
-
-    name: str | None = Field(None, max_length=500, examples=["before the change"])
-    at: str | None = Field(None, max_length=200)
-
-
-class Fork(NewCheckpoint):
-    """Where another session is to go on from."""
-
-    as_of: bool = False
-    """Whether memories that came after the point are hidden from it."""
