@@ -188,9 +188,9 @@ class View(Banks):
         that are no memories are such types: a bank is known by them before anything else is read.
         """
         of_one = (wanted.session, wanted.run, wanted.user, wanted.slot)  # which have indexes
+        by_type = wanted.types and all(name is None for name in of_one)
         is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
-        is_few = is_few and all(name is None for name in of_one)
-        if wanted.types and (is_few or wanted.types.isdisjoint(_MEMORIES)):
+        if wanted.types and by_type and (is_few or wanted.types.isdisjoint(_MEMORIES)):
             typed = f"{_SELECT} INDEXED BY record_type WHERE bank = {self._number(bank)} AND"
             for one in sorted(wanted.types):
                 yield typed, replace(wanted, types=frozenset([one]))
