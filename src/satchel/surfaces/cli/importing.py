@@ -90,7 +90,11 @@ def import_command(
     bank: Annotated[
         str | None,
         Option(
-            "--bank", help="Everything goes into it; it is made if it is not there.", values="bank"
+            "--bank",
+            help="Import everything into this bank; it is created if missing. Without it, each user"
+            " or agent that the file names has a bank; a file that names none, or an export of your"
+            " own chats, goes into the default bank.",
+            values="bank",
         ),
     ] = None,
     given: Annotated[str | None, Option("--input", help="The file, as an option.")] = None,
