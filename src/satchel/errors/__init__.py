@@ -62,6 +62,7 @@ from satchel.errors.targets import (
     TargetExistsError,
 )
 from satchel.errors.usage import (
+    BankExistsError,
     ClosedError,
     ConfigError,
     MissingExtraError,
@@ -84,6 +85,7 @@ __all__ = [
     "AccessDenied",
     "AdoptedError",
     "AgentExistsError",
+    "BankExistsError",
     "ChangedError",
     "ClosedError",
     "ConcurrencyError",
