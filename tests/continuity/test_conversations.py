@@ -479,8 +479,8 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, whatever is before them; checkpoints and names that came later are among it."""
-    for number in range(60):
-        session = begin(bank, Beginning(name=f"s{number}"), turns(3)).session
+    begun_in_turn = [begin(bank, Beginning(name=f"s{number}"), turns(3)) for number in range(60)]
+    session = begun_in_turn[-1].session
     create_checkpoint(bank, session)
     branching.rename_session(bank, session, "the newest")
     rows, asked, scan = list[Row](), list[Any](), View.scan

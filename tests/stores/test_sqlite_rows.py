@@ -164,11 +164,11 @@ def test_rows_of_one_session_are_found_by_its_index(
         asked.append((sql, values))
         return each(view, sql, *values, **more)
 
-    value = "0" * 64 if name == "slot" else "s1"
+    value: dict[str, Any] = {name: "0" * 64 if name == "slot" else "s1"}
     store = SqliteStore(path)
     with closing(store), store.reading() as view, mock.patch.object(View, "_each", noted):
         for types in (frozenset({"session_event"}), frozenset({"semantic"}), None):
-            wanted = Filter(types=types, **{name: value})
+            wanted = Filter(types=types, **value)
             assert list(view.scan(ledger.bank, wanted, newest_first=newest_first)) == []
     explained = (_sql(path, f"EXPLAIN QUERY PLAN {sql}", *values) for sql, values in asked)
     plans = [str(plan[3]) for (plan,) in explained]

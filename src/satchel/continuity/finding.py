@@ -84,8 +84,15 @@ class _Gathered:
             self.archived = archived if isinstance(archived, bool) else self.archived
 
 
-def sessions(view: View, *, limit: int | None = None, archived: bool = True) -> list[SessionShown]:
-    """Return conversations of a bank: each tree of forks together, older ones first.
+def sessions(view: View) -> list[SessionShown]:
+    """Return all conversations of a bank, see ``newest_sessions``."""
+    return newest_sessions(view, limit=None)[0]
+
+
+def newest_sessions(
+    view: View, *, limit: int | None, archived: bool = True
+) -> tuple[list[SessionShown], bool]:
+    """Return conversations of a bank, each tree of forks together, older ones first, and if more.
 
     Args:
         view: The bank.
@@ -94,7 +101,9 @@ def sessions(view: View, *, limit: int | None = None, archived: bool = True) -> 
     """
     found = _gathered(view) if limit is None else _newest(view)
     wanted = (pair for pair in found if archived or not pair[0].archived)
-    pairs = sorted(islice(wanted, limit), key=lambda pair: pair[1].seq)
+    some = list(islice(wanted, None if limit is None else limit + 1))
+    more = limit is not None and len(some) > limit
+    pairs = sorted(some[:limit], key=lambda pair: pair[1].seq)
     last = _last_elements(view, [start for _, start in pairs])
     shown = {
         start.record.id: _shown(view, gathered, start, last.get(start.record.id))
@@ -109,7 +118,7 @@ def sessions(view: View, *, limit: int | None = None, archived: bool = True) -> 
         one, depth = waiting.pop()
         ordered.append(_deeper(one, depth))
         waiting += [(child, depth + 1) for child in reversed(children.get(one.id, []))]
-    return ordered
+    return ordered, more
 
 
 def session(view: View, start: Logged) -> SessionShown:
