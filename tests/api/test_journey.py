@@ -150,7 +150,7 @@ def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path) -> None:
         bank = here.create_bank("b")
         with pytest.raises(TypeError, match="onconflict"):
             bank.import_(SAMPLE, allow_uncontained=True, onconflict="skip")  # type: ignore[call-arg]
-        with pytest.raises(UsageError, match="no way 'later'"):
+        with pytest.raises(UsageError, match="unknown value 'later'"):
             bank.import_(SAMPLE, allow_uncontained=True, on_conflict="later")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="unknown value"):
             bank.recall("x", trust="all")  # type: ignore[arg-type]

@@ -9,27 +9,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from satchel.api.lazy import lazy
 from satchel.api.lifetime import Lifetime
 from satchel.api.operations import call, method
 from satchel.api.working import Working
-from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
 
 if TYPE_CHECKING:
     from satchel.actions import banks
     from satchel.actions.banks import BankLine
     from satchel.actions.config import Settings
     from satchel.actions.configured.hooks import HookCounts, Listener
-    from satchel.actions.importing.imported import Imported
     from satchel.actions.moving import comparing
     from satchel.actions.opened import OpenBank
-    from satchel.actions.operating import exports
+    from satchel.actions.operating import exports, imports
     from satchel.actions.operating.following import Followed
     from satchel.actions.operating.providing import LiveBank
     from satchel.actions.upkeep.bank_settings import BankConfigured
-    from satchel.api.arguments import FilePath, ImportBankArguments, Roots
+    from satchel.api.arguments import Roots
     from satchel.api.bank import Bank
     from satchel.ports.serving.board import Board
     from satchel.ports.store import Store
@@ -37,6 +36,7 @@ else:
     banks = lazy("satchel.actions.banks")
     comparing = lazy("satchel.actions.moving.comparing")
     exports = lazy("satchel.actions.operating.exports")
+    imports = lazy("satchel.actions.operating.imports")
 
 
 class StoreCalls(Working):
@@ -88,35 +88,21 @@ class StoreCalls(Working):
 
     export_bank = method(exports.export_bank, context=_banks)
 
-    @call
-    def import_bank(
-        self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
-    ) -> Imported:
-        """Bring a file's memory into a bank, which is made if it is not there.
+    import_bank = method(imports.import_bank, context=_banks)
 
-        With a provider set, it is brought to that, and the store stays as it is.
+    @contextmanager
+    def _imported(self) -> Iterator[imports.ImportTarget]:
+        from satchel.actions.operating.imports import ImportTarget
 
-        Args:
-            bank_id: Its name or its id; it need not be that of the bank in the file.
-            path: The file.
-            **wanted: Where the path may lead, and what to do with what the bank has: see
-                ``ImportBankArguments``.
+        with self._lifetime.use():
+            yield ImportTarget(
+                settings=self._settings,
+                bank=self._wanted,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
 
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            ReadOnlyStoreError: If nothing is to be written.
-            SatchelError: As ``Bank.import_``.
-        """
-        from satchel.actions.paths.permission import file_to_read
-        from satchel.api.arguments import ImportBankArguments
-        from satchel.api.asked import import_as_asked, known, permission_of
-
-        options = known("import_bank", wanted, ImportBankArguments)
-        permission = permission_of(dict(options))
-        with self._lifetime.use(), file_to_read(self._settings, path, permission) as source:
-            self._require_writable(options)
-            into = _named(bank_id), self._owner
-            return import_as_asked(self._settings, source, into, options)
+    import_ = method(imports.import_, context=_imported)
 
     @call
     def export_bank_config(
@@ -210,13 +196,6 @@ class StoreCalls(Working):
             from satchel.actions.wiring import shown_address
 
             raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
-
-
-def _named(bank_id: str) -> str:
-    """Return a bank's name: unlike elsewhere, none does not mean the usual one."""
-    if not bank_id.strip():
-        raise UsageError("say which bank", field="bank_id")
-    return bank_id
 
 
 class Satchel(StoreCalls):
@@ -414,11 +393,12 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
         TokenError: If a token is presented, and it is for another one.
     """
     from satchel.actions.opened import open_bank_in
+    from satchel.actions.operating.exports import named
     from satchel.api.bank import Bank
 
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
+        found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
         return Bank(found, satchel._lifetime, satchel._owner)
 
 

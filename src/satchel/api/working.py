@@ -28,10 +28,10 @@ class Working:
     _passphrase: str | None
     _read_only: bool
 
-    def _owner(self) -> SigningKey:
+    def _owner(self, name: str | None = None) -> SigningKey:
         from satchel.actions.signing import signing_key
 
-        return signing_key(self._settings, passphrase=self._passphrase)[0]
+        return signing_key(self._settings, name, passphrase=self._passphrase)[0]
 
     @call
     def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
