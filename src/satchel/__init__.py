@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from satchel.actions.converting import Conversion
     from satchel.actions.inspecting import Overview
+    from satchel.actions.memories.values import Memory
     from satchel.api import convert, inspect, verify
     from satchel.api.agents import Agents
     from satchel.api.bank import Bank
@@ -32,6 +33,7 @@ _WHERE = {
     "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
     "Conversion": "satchel.actions.converting",
+    "Memory": "satchel.actions.memories.values",
     "Overview": "satchel.actions.inspecting",
     "Satchel": "satchel.api.satchel",
     "SatchelError": "satchel.errors",
@@ -54,6 +56,7 @@ __all__ = [
     "Backups",
     "Bank",
     "Conversion",
+    "Memory",
     "Overview",
     "Satchel",
     "SatchelError",

@@ -219,8 +219,8 @@ def _parameter(field: Field) -> Parameter:
         flags=[] if option.argument else [on, *([option.short] if option.short else [])],
         off=[off] if off and not option.argument else [],
         metavar=option.metavar or "|".join(field.choices),
-        default=field.default if has_default else None,
+        default=field.default if has_default else option.cli_default or None,
         is_many=is_many,
-        is_required=field.is_required,
+        is_required=field.is_required and not option.cli_default,
         values=option.values or "|".join(field.choices),
     )

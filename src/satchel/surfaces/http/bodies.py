@@ -34,20 +34,6 @@ class Reason(Body):
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
 
 
-class ServerImport(Body):
-    """A file on the server that is to be brought into a bank."""
-
-    bank_id: str = Field(examples=["assistant"])
-    path: str = Field(examples=["assistant.ama.jsonl"])
-    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip"
-    format: str | None = None
-    dry_run: bool = False
-    skip_bad: bool = False
-    text_member: str | None = None
-    accept_loss: list[str] = []
-    ignore_sidecar: bool = False
-
-
 class Disclosure(Body):
     """Which entries of an artifact's bank go to somebody."""
 
