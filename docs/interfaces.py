@@ -7,9 +7,10 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 import satchel
+from satchel.api.agents import Agents
 from satchel.api.bank import Bank
 from satchel.api.code import Code
-from satchel.api.continuity.sessions import Sessions
+from satchel.api.sessions import Sessions
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
 from satchel.api.waking import Quarantine
@@ -19,7 +20,7 @@ from satchel.surfaces.cli._tree import Command, Group
 from satchel.surfaces.http.app import routers
 from satchel.surfaces.mcp.server import server
 
-CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups)
+CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups, Agents)
 
 Place = tuple[str, str]
 """An operation's name, and where it is: a command, a method, a route, a tool."""
@@ -52,7 +53,9 @@ def of_commands() -> Iterator[Place]:
 
 
 def of_methods() -> Iterator[Place]:
-    """Yield the methods that operations declare."""
+    """Yield the methods and functions that operations declare."""
+    for name in satchel.__all__:
+        yield from _place(getattr(satchel, name), name)
     for kind in CLASSES:
         for name in dir(kind):
             yield from _place(getattr(kind, name), f"{kind.__name__}.{name}")
@@ -122,4 +125,4 @@ def table() -> list[str]:
 def _flag(field: Any) -> str:
     if field.option.argument:
         return str(field.option.metavar or field.name.upper())
-    return str(field.option.flag or "--" + field.name.replace("_", "-"))
+    return str(field.flag)

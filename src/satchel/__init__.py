@@ -3,8 +3,8 @@
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
 names do, ``copy_store``, ``encrypt_store`` and ``decrypt_store`` what those of ``store`` do,
-``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate`` does, ``export_agent`` and
-``import_agent`` what ``agent export`` and ``agent import`` do. Everything is loaded when first
+``Agents`` what ``agent`` does, ``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate``
+does. Everything is loaded when first
 used, so importing the package costs next to nothing.
 """
 
@@ -12,8 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
-    from satchel.api.agents.moving import agents, export_agent, import_agent
+    from satchel.actions.converting import Conversion
+    from satchel.actions.inspecting import Overview
+    from satchel.actions.memories.values import Memory
+    from satchel.api import convert, inspect, verify
+    from satchel.api.agents import Agents
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
     from satchel.api.satchel import Satchel
@@ -23,25 +26,25 @@ if TYPE_CHECKING:
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
+    from satchel.seal.verify.verification import Verification
 
 _WHERE = {
+    "Agents": "satchel.api.agents",
     "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
-    "Conversion": "satchel.api",
-    "Overview": "satchel.api",
+    "Conversion": "satchel.actions.converting",
+    "Memory": "satchel.actions.memories.values",
+    "Overview": "satchel.actions.inspecting",
     "Satchel": "satchel.api.satchel",
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
-    "Verification": "satchel.api",
-    "agents": "satchel.api.agents.moving",
+    "Verification": "satchel.seal.verify.verification",
     "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
     "copy_store": "satchel.api.operating",
     "decrypt_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
     "encrypt_store": "satchel.api.operating",
-    "export_agent": "satchel.api.agents.moving",
-    "import_agent": "satchel.api.agents.moving",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
     "pipeline": "satchel.api.waking",
@@ -49,23 +52,22 @@ _WHERE = {
 }
 
 __all__ = [
+    "Agents",
     "Backups",
     "Bank",
     "Conversion",
+    "Memory",
     "Overview",
     "Satchel",
     "SatchelError",
     "Sealed",
     "Verification",
-    "agents",
     "attenuate",
     "convert",
     "copy_store",
     "decrypt_store",
     "derive",
     "encrypt_store",
-    "export_agent",
-    "import_agent",
     "inspect",
     "migrate",
     "pipeline",
@@ -77,3 +79,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'satchel' has no attribute {name!r}")
     return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -12,7 +12,7 @@ from satchel.actions.memories.changing import Edit as Change
 from satchel.actions.memories.changing import forget, update
 from satchel.actions.sessions.branching import create_checkpoint
 from satchel.actions.sessions.recording import Beginning, begin
-from satchel.actions.tokens.issuing import TokenAsked, issue_token
+from satchel.actions.tokens.issuing import issue_token
 from satchel.actions.waking.quarantining import quarantine
 from satchel.conformance import edits
 from satchel.continuity.drafting import Said
@@ -52,7 +52,7 @@ def filled_store(settings: Settings) -> tuple[str, str]:
         begun = begin(bank, Beginning(name="talk", user="u0"), [Said(role="user", content="hi")])
         create_checkpoint(bank, begun.session)
         begin(bank, Beginning(name="another talk"), [Said(role="user", content="wombat?")])
-        issue_token(bank, TokenAsked(everything=True, expires="1h"), owner())
+        issue_token(bank, bearer=True, everything=True, expires="1h")
         bank.ledger.append([seal(FileVersion(path="/notes.md", text="a wombat"))])
         edge = Edge(source=wanted, target=child, kind="similar_to")
         bank.ledger.append([seal(edge)], side={"beside": b"value"})

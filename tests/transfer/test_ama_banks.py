@@ -10,7 +10,7 @@ from import_kit import bring, opened, owner, size, texts
 from satchel import Satchel
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import Export, ExportOptions, selection
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
@@ -134,7 +134,7 @@ def test_a_bank_of_ones_own_comes_back_as_it_was(tmp_path: Path) -> None:
     done = _out(tmp_path / "a.ama.jsonl", "a")
     assert [loss.name for loss in done.losses] == []
     bring(tmp_path / "a.ama.jsonl", "b")
-    assert compare(load_settings(), "a", "b").is_same
+    assert diff(load_settings(), "a", "b").is_same
     ids = []
     for name in ("a", "b"):
         with opened(name) as there, there.ledger.reading() as view:

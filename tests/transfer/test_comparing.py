@@ -9,7 +9,7 @@ import pytest
 from transfer_kit import append, import_into, new_bank
 
 from satchel.actions.config import load_settings
-from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
@@ -145,12 +145,12 @@ def test_a_bank_its_export_and_the_file_it_came_from_are_the_same(
             first = next(one for one in view.scan() if one.record.type == "semantic").record
     sides = ["assistant", str(mem0), str(tmp_path / "a.pam"), str(tmp_path / "a.mem0.json")]
     for side in sides[1:]:
-        assert numbers(compare(settings, "assistant", side)) == (5, 0, 0, 0)
-    assert compare(settings, sides[2], sides[0]).notes == [
+        assert numbers(diff(settings, "assistant", side)) == (5, 0, 0, 0)
+    assert diff(settings, sides[2], sides[0]).notes == [
         f"{sides[2]}: unsigned: nobody signed this file"
     ]
     append(bank, [seal(Status(target=first.id, state="deleted"))])
-    assert numbers(compare(settings, "assistant", sides[2])) == (4, 0, 1, 0)
+    assert numbers(diff(settings, "assistant", sides[2])) == (4, 0, 1, 0)
 
 
 def test_a_tampered_file_is_not_compared(mem0: Path, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_tampered_file_is_not_compared(mem0: Path, tmp_path: Path) -> None:
         export(found, path, ExportOptions())
     path.write_bytes(path.read_bytes().replace(b"memory 3", b"memory 8"))
     with pytest.raises(VerificationError):
-        compare(settings, "assistant", str(path))
+        diff(settings, "assistant", str(path))
 
 
 def test_a_name_that_is_neither_or_both_is_refused(
@@ -171,14 +171,14 @@ def test_a_name_that_is_neither_or_both_is_refused(
     settings = load_settings()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UnknownBankError):
-        compare(settings, "nobody", str(mem0))
+        diff(settings, "nobody", str(mem0))
     import_into(new_bank("both"), mem0)
     Path("both").write_bytes(mem0.read_bytes())
     with pytest.raises(UsageError, match="a file too"):
-        compare(settings, "both", str(mem0))
-    assert compare(settings, f".{os.sep}both", str(mem0)).is_same
+        diff(settings, "both", str(mem0))
+    assert diff(settings, f".{os.sep}both", str(mem0)).is_same
     with pytest.raises(UsageError):
-        compare(settings, str(mem0), str(mem0), limit=-1)
+        diff(settings, str(mem0), str(mem0), limit=-1)
 
 
 def test_two_empty_memories_are_an_error_not_the_same() -> None:
@@ -186,4 +186,4 @@ def test_two_empty_memories_are_an_error_not_the_same() -> None:
     new_bank("one")
     new_bank("two")
     with pytest.raises(EmptyInputError):
-        compare(load_settings(), "one", "two")
+        diff(load_settings(), "one", "two")

@@ -16,7 +16,7 @@ from transfer_kit import imported
 
 from satchel.actions.banks import admit_writer, create_bank
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.copies import Exchange, ExchangeOptions, pull, push
 from satchel.actions.opened import opened_bank
 from satchel.actions.signing import signing_key
@@ -135,7 +135,7 @@ def same(one: Machine, other: Machine) -> bool:
 
     with opened_bank(other.settings, other.bank) as bank:
         export(bank, copy, ExportOptions(overwrite=True))
-    return compare(one.settings, one.bank, str(copy)).is_same and one.texts() == other.texts()
+    return diff(one.settings, one.bank, str(copy)).is_same and one.texts() == other.texts()
 
 
 # -- carrying ------------------------------------------------------------------------------

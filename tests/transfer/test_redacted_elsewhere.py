@@ -15,7 +15,7 @@ from satchel.actions.erasing.redacting import RedactOptions, redact
 from satchel.actions.inspecting import inspect
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.remembering import remember
-from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
@@ -112,7 +112,7 @@ def test_a_file_with_redacted_memories_is_inspected_and_compared(bank: str, tmp_
     with opened(bank) as found:
         export(found, sealed, ExportOptions(key=_key(), keeps_receipt=False))  # type: ignore[arg-type]
     assert inspect(sealed, settings).records["semantic"] > 1
-    compared = compare(settings, str(sealed), "start")
+    compared = diff(settings, str(sealed), "start")
     assert compared.is_same
 
 

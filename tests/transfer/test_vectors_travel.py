@@ -19,7 +19,7 @@ from satchel.actions.importing import work
 from satchel.actions.importing.imported import Imported
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.memories.counting import stats
-from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.moving.vectors import BankVectors
@@ -179,7 +179,7 @@ def test_embeddings_that_came_with_memories_do_not_stand_beside_the_banks_own(
     assert lines(path)[0]["_satchel"]["embedding_model"] == "one"
     bring(path, "copy")
     assert vectors("copy") == vectors("b")
-    assert compare(load_settings(), "b", "copy").is_same
+    assert diff(load_settings(), "b", "copy").is_same
     configured(Model("another"))
     with opened("copy") as there, there.store.writing() as writing:
         writing.put_side(there.id, {generations._USED: None})
@@ -249,7 +249,7 @@ def test_they_come_back_bit_for_bit_and_are_in_use(sent: Path) -> None:
         found = stats(there).vectors
     assert found is not None
     assert (found.model, found.count, found.missing) == ("one", 3, 0)
-    assert compare(load_settings(), "b", "copy").is_same
+    assert diff(load_settings(), "b", "copy").is_same
 
 
 def test_an_archive_with_vectors_changes_nothing_in_its_bank(sent: Path) -> None:

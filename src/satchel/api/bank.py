@@ -1,34 +1,64 @@
 """One bank, open: the verbs on its memories."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Unpack
+from dataclasses import replace
+from typing import TypeVar
 
 from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.undoing import Undone
 from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
+from satchel.actions.log import log
 from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
+from satchel.actions.operating.exports import ExportSource, export
+from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.recall import recall_in
-from satchel.api.arguments import (
-    ExportArguments,
-    FilePath,
-    ImportArguments,
-    Roots,
-)
-from satchel.api.asked import export_as_asked, import_as_asked, known, nobody
 from satchel.api.code import Code
-from satchel.api.continuity.files import Filing
-from satchel.api.continuity.sessions import Conversing
+from satchel.api.files import Filing
 from satchel.api.operations import method
+from satchel.api.sessions import Conversing
 from satchel.api.sharing.disclosing import Sharing
 from satchel.api.sharing.removing import Removing
 from satchel.api.waking import Waking
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
+from satchel.errors import SatchelError, UsageError
+from satchel.memory.parts import Component
+from satchel.ports.operations import Operation
+from satchel.seal.signing.key import SigningKey
 from satchel.transfer.near.finding import LEAST
+
+_SHOWN_DIGITS = len("blake3:") + 8
+
+_O = TypeVar("_O")
+
+
+def import_from(bank: "Bank", source: OpenFile, options: ImportRequest) -> Imported:
+    """Import a file that is open already, whatever path the options name."""
+    with bank._imported() as target:  # noqa: SLF001 - of this module
+        return import_.run(replace(target, source=source), options)
+
+
+def _nobody(_: str | None) -> SigningKey:
+    """Create no bank: the one that is meant was there a moment ago."""
+    raise UsageError("the bank is gone from the store")
+
+
+def export_to(
+    bank: "Bank",
+    output: Outlet,
+    operation: Operation[ExportSource, _O, ..., Export],
+    options: _O,
+) -> Export:
+    """Export a bank to a file that is open already, whatever path the options name."""
+    with bank._exported() as source:  # noqa: SLF001 - of this module
+        return operation.run(replace(source, output=output), options)
 
 
 class Bank(Sharing, Removing, Waking, Conversing, Filing):
@@ -53,6 +83,20 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
         """The code that its memories speak of: reading source trees, and asking about them."""
         return Code(self._opened, self._lifetime)
 
+    def __repr__(self) -> str:
+        """Name it, and count the memories of its log by its newest head; nothing is verified."""
+        name, opened = repr(self.name or self.id[:_SHOWN_DIGITS]), self._opened
+        if opened.bearer is not None:  # a holder is not told how many there are
+            return f"<Bank {name}>"
+        try:
+            with self._lifetime.use(), opened.store.reading() as reader:
+                head = reader.head(self.id)
+                counts = json.loads(head.signed)["signed"]["counts"] if head is not None else {}
+        except (SatchelError, ValueError, LookupError):
+            return f"<Bank {name}>"
+        logged = sum(counts.get(type_, 0) for type_ in Component)
+        return f"<Bank {name} {logged:,} {'memory' if logged == 1 else 'memories'}>"
+
     @contextmanager
     def _context(self) -> Iterator[OpenBank]:
         with self._lifetime.use():
@@ -67,73 +111,30 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     forget = method(operations.forget)
     restore = method(operations.restore)
     links = method(operations.links)
+    graph = method(operations.graph)
+    log = method(log)
     path = method(operations.path)
     stats = method(operations.stats)
     recall = method(recall_in)
 
-    def export(
-        self,
-        path: FilePath,
-        *,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-        **wanted: Unpack[ExportArguments],
-    ) -> Export:
-        """Write the bank's current memory to a file; see ``satchel export``.
-
-        With a provider set, that is the memory which the provider has of the user of its name.
-
-        Args:
-            path: The file; its name says the format, ``.pam`` when it says nothing.
-            allowed_roots: Folders that it may be in. Roots that the operator has set
-                (``SATCHEL_PORTABILITY_ROOTS``) hold as well: a call only narrows them.
-            allow_uncontained: That the path is the caller's own choice and may be anywhere, if no
-                roots are set. Without one of the three every path is refused, since one that came
-                from a model or a request could be anything.
-            **wanted: Which memory, and how: see ``ExportArguments``.
-
-        Raises:
-            ContainmentError: If it is not where it may be, or nothing says where; a ``ValueError``.
-            PathRefusedError: If there is a link on the way, or the like.
-            LossError: With ``fail_on_loss``, if something would not survive.
-            TargetError: If it cannot be written; nothing is left behind then.
-        """
-        options = known("export", wanted, ExportArguments)
-        options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
+    @contextmanager
+    def _exported(self) -> Iterator[ExportSource]:
         with self._lifetime.use():
-            return export_as_asked(self._where_it_is(), path, options)
+            yield ExportSource(bank=self._where_it_is())
 
-    def import_(
-        self,
-        path: FilePath,
-        *,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-        **wanted: Unpack[ImportArguments],
-    ) -> Imported:
-        """Bring a file's memory into the bank; see ``satchel import``.
+    export = method(export, context=_exported)
 
-        With a provider set, it is brought to that, as the user of the bank's name has it.
-
-        Args:
-            path: The file.
-            allowed_roots: As for ``export``.
-            allow_uncontained: As for ``export``.
-            **wanted: What to do with what the bank has: see ``ImportArguments``.
-
-        Raises:
-            ContainmentError: As ``export``.
-            PathRefusedError: If there is a link on the way, or the file has a second name.
-            InputError: If it cannot be read or is malformed; nothing is changed then.
-            VerificationError: If it is sealed, and does not verify.
-            ConflictError: With ``on_conflict="error"``, if there is one.
-        """
-        options = known("import_", wanted, ImportArguments)
-        options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
-        live = isinstance(self._where_it_is(), LiveBank)
-        into = (self.name or self.id, self._owner) if live else (self.id, nobody)
+    @contextmanager
+    def _imported(self) -> Iterator[ImportTarget]:
         with self._lifetime.use():
-            return import_as_asked(self._opened.settings, path, into, options)
+            settings = self._opened.settings
+            if settings.provider is not None:
+                name = self.name or self.id
+                yield ImportTarget(settings=settings, bank=name, owner=lambda _: self._owner())
+            else:
+                yield ImportTarget(settings=settings, bank=self.id, owner=_nobody)
+
+    import_ = method(import_, context=_imported)
 
     def _where_it_is(self) -> OpenBank | LiveBank:
         """Return the bank, or what the configured provider has of it."""

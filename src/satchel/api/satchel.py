@@ -1,52 +1,204 @@
-"""The store with its banks, open."""
+"""The store with its banks, open.
+
+Importing this imports little; each method imports what it needs.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from msgspec import structs
-
-from satchel.actions import banks
-from satchel.actions.banks import BankLine
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.importing.imported import Imported
-from satchel.actions.moving.exported import Export
-from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
-from satchel.actions.operating.following import (
-    Followed,
-    FollowOptions,
-    follow_once,
-    open_sink,
-)
-from satchel.actions.operating.providing import LiveBank
-from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
-from satchel.actions.permitted.owning import require_owner
-from satchel.actions.serving import boards
-from satchel.actions.starting import bank_to_fill
-from satchel.actions.upkeep import bank_settings
-from satchel.actions.upkeep.bank_settings import BankConfigured
-from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
-from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments, Roots
-from satchel.api.asked import (
-    export_as_asked,
-    import_as_asked,
-    is_earlier_export,
-    known,
-    permission_of,
-)
-from satchel.api.bank import Bank
+from satchel.api.lazy import lazy
 from satchel.api.lifetime import Lifetime
-from satchel.api.operations import method
+from satchel.api.operations import call, method
 from satchel.api.working import Working
-from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
-from satchel.ports.serving.board import Board
-from satchel.ports.store import Store
+from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
+
+if TYPE_CHECKING:
+    from satchel.actions import banks
+    from satchel.actions.banks import BankLine
+    from satchel.actions.config import Settings
+    from satchel.actions.configured.hooks import HookCounts, Listener
+    from satchel.actions.moving import comparing
+    from satchel.actions.opened import OpenBank
+    from satchel.actions.operating import exports, imports
+    from satchel.actions.operating.following import Followed
+    from satchel.actions.operating.providing import LiveBank
+    from satchel.actions.upkeep.bank_settings import BankConfigured
+    from satchel.api.arguments import Roots
+    from satchel.api.bank import Bank
+    from satchel.ports.serving.board import Board
+    from satchel.ports.store import Store
+else:
+    banks = lazy("satchel.actions.banks")
+    comparing = lazy("satchel.actions.moving.comparing")
+    exports = lazy("satchel.actions.operating.exports")
+    imports = lazy("satchel.actions.operating.imports")
 
 
-class Satchel(Working):
+class StoreCalls(Working):
+    """The calls of an open store; ``satchel.Satchel`` has them, and ``satchel.aio.Satchel``."""
+
+    _store: Store
+    _wanted: str | None
+
+    @contextmanager
+    def _context(self) -> Iterator[Settings]:
+        with self._lifetime.use():
+            yield self._settings
+
+    use_bank = method(banks.use_bank)
+
+    diff = method(comparing.diff)
+
+    @call
+    def banks(self) -> list[BankLine]:
+        """Return the banks of the store, each opened and proved."""
+        with self._lifetime.use():
+            return banks.list_banks(self._settings)
+
+    @call
+    def list_banks(self) -> list[str]:
+        """Return what each bank is called, for ``export_bank``: its name, or else its id."""
+        from satchel.actions.opened import named_banks
+        from satchel.actions.permitted.owning import require_owner
+
+        require_owner(self._settings, "banks")
+        with self._lifetime.use():
+            named = named_banks(self._store)
+            with self._store.reading() as reader:
+                ids = reader.banks()
+            names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
+            return sorted(names.get(bank, bank) for bank in ids)
+
+    @contextmanager
+    def _banks(self) -> Iterator[exports.Banks]:
+        from satchel.actions.operating.exports import Banks
+
+        with self._lifetime.use():
+            yield Banks(
+                settings=self._settings,
+                open=self._where_it_is,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
+
+    export_bank = method(exports.export_bank, context=_banks)
+
+    import_bank = method(imports.import_bank, context=_banks)
+
+    @contextmanager
+    def _imported(self) -> Iterator[imports.ImportTarget]:
+        from satchel.actions.operating.imports import ImportTarget
+
+        with self._lifetime.use():
+            yield ImportTarget(
+                settings=self._settings,
+                bank=self._wanted,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
+
+    import_ = method(imports.import_, context=_imported)
+
+    @call
+    def export_bank_config(
+        self,
+        bank: str | None,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        allowed_roots: Roots | None = None,
+        allow_uncontained: bool = False,
+    ) -> BankConfigured:
+        """Write what holds for a bank to a small JSON document, beside an archive of its memory.
+
+        Args:
+            bank: Which, as ``bank()`` takes it.
+            path: The file.
+            overwrite: Whether a file that is there is replaced.
+            allowed_roots: As for ``Bank.export``.
+            allow_uncontained: As for ``Bank.export``.
+
+        Raises:
+            ContainmentError: If the path is not where it may be, or nothing says where.
+            UnknownBankError: If there is no such bank.
+            TargetError: If it cannot be written.
+        """
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.paths.permission import Permission, file_to_write
+        from satchel.actions.upkeep import bank_settings
+
+        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+        with self._lifetime.use(), file_to_write(self._settings, path, asked) as output:
+            opened = open_bank_in(self._settings, self._store, bank or self._wanted)
+            return bank_settings.export_config(opened, output, overwrite=overwrite)
+
+    @call
+    def import_bank_config(
+        self,
+        bank: str | None,
+        path: str | Path,
+        *,
+        allowed_roots: Roots | None = None,
+        allow_uncontained: bool = False,
+    ) -> BankConfigured:
+        """Give a bank what such a document says; members that are not known here are kept.
+
+        Args and Raises: as ``export_bank_config``; ``MalformedError`` if it is no such document.
+        """
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.paths.permission import Permission, file_to_read
+        from satchel.actions.upkeep import bank_settings
+
+        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+        with self._lifetime.use(), file_to_read(self._settings, path, asked) as source:
+            wanted = bank or self._wanted
+            opened = open_bank_in(self._settings, self._store, wanted, writes=not self._read_only)
+            return bank_settings.import_config(opened, source)
+
+    @call
+    def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
+        """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
+
+        Args:
+            target: Such as ``sqlite:///FILE``, ``parquet:///FOLDER`` or ``s3://BUCKET/PREFIX``.
+            bank: Which; all when None.
+
+        Raises:
+            UsageError: If the target cannot be meant, or needs an extra.
+            VerificationError: If the sink followed another history.
+            TargetError: If it cannot be written; what it has stays.
+        """
+        from satchel.actions.operating.following import FollowOptions, follow_once, open_sink
+
+        with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
+            return follow_once(self._settings, opened, FollowOptions(bank=bank))
+
+    @call
+    def close(self) -> None:
+        """Close it, when the calls under way have ended; it may be closed twice."""
+        self._lifetime.close()
+
+    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.operating.providing import LiveBank
+
+        if self._settings.provider is not None:
+            return LiveBank(self._settings, bank_id, self._owner)
+        return open_bank_in(self._settings, self._store, bank_id)
+
+    def _require_writable(self, options: Mapping[str, Any]) -> None:
+        if self._read_only and not options.get("dry_run"):
+            from satchel.actions.wiring import shown_address
+
+            raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
+
+
+class Satchel(StoreCalls):
     """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
 
     May be used from any thread, and after a fork, where it opens itself again.
@@ -110,6 +262,10 @@ class Satchel(Working):
             EncryptionError: If it is encrypted, and nothing here opens it.
             StoreError: If it cannot be opened.
         """
+        from msgspec import structs
+
+        from satchel.actions.config import load_settings
+
         settings = load_settings(
             home=Path(home) if home is not None else None,
             config=Path(config) if config is not None else None,
@@ -140,9 +296,15 @@ class Satchel(Working):
         except UnknownBankError:
             if not create or wanted is None:
                 raise
-            return self.create_bank(wanted)
+            with suppress(BankExistsError):  # somebody else was faster
+                return self.create_bank(wanted)
+            return self._opened(wanted)
 
     def _opened(self, wanted: str | None) -> Bank:
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.starting import bank_to_fill
+        from satchel.api.bank import Bank
+
         with self._lifetime.use():
             if self._read_only:
                 opened = open_bank_in(self._settings, self._store, wanted)
@@ -154,163 +316,28 @@ class Satchel(Working):
         """Start a bank that the owner's key speaks for, which is made on first use.
 
         Raises:
-            UsageError: If the name is empty, or a bank has it already.
+            BankExistsError: If a bank has this name; ``bank(name, create=True)`` opens it.
+            UsageError: If the name is empty.
             ReadOnlyStoreError: If nothing is to be written.
         """
+        from satchel.actions.opened import open_bank_in
+        from satchel.api.bank import Bank
+
         with self._lifetime.use():
-            if self._read_only:
-                raise ReadOnlyStoreError(
-                    "opened for reading", file=shown_address(self._settings.store)
-                )
+            self._require_writable({})
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
             return Bank(opened, self._lifetime, self._owner)
-
-    @contextmanager
-    def _context(self) -> Iterator[Settings]:
-        with self._lifetime.use():
-            yield self._settings
-
-    use_bank = method(banks.use_bank)
-
-    def banks(self) -> list[BankLine]:
-        """Return the banks of the store, each opened and proved."""
-        with self._lifetime.use():
-            return banks.list_banks(self._settings)
-
-    def list_banks(self) -> list[str]:
-        """Return what each bank is called, for ``export_bank``: its name, or else its id."""
-        require_owner(self._settings, "banks")
-        with self._lifetime.use():
-            named = named_banks(self._store)
-            with self._store.reading() as reader:
-                ids = reader.banks()
-            names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
-            return sorted(names.get(bank, bank) for bank in ids)
-
-    def export_bank(
-        self, bank_id: str, path: FilePath, **wanted: Unpack[ExportBankArguments]
-    ) -> Export:
-        """Write a bank's current memory to a file, as ``Bank.export`` does.
-
-        With a provider set, it is one of the provider's users, and need not be in the store.
-
-        Args:
-            bank_id: Its name or its id.
-            path: The file; its name says the format, ``.pam`` when it says nothing. Its folder is
-                made where it is missing. An earlier export in that format is replaced unless
-                ``overwrite=False``; anything else is not, unless ``overwrite=True``.
-            **wanted: Where the path may lead, which memory, and how: see ``ExportBankArguments``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            UnknownBankError: If there is no such bank.
-            SatchelError: As ``Bank.export``.
-        """
-        options = known("export_bank", wanted, ExportBankArguments)
-        permission = permission_of(dict(options))
-        with (
-            self._lifetime.use(),
-            file_to_write(self._settings, path, permission, makes=True) as output,
-        ):
-            if "overwrite" not in options:
-                options["overwrite"] = is_earlier_export(output, options.get("format"))
-            return export_as_asked(self._where_it_is(_named(bank_id)), output, options)
-
-    def import_bank(
-        self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
-    ) -> Imported:
-        """Bring a file's memory into a bank, which is made if it is not there.
-
-        With a provider set, it is brought to that, and the store stays as it is.
-
-        Args:
-            bank_id: Its name or its id; it need not be that of the bank in the file.
-            path: The file.
-            **wanted: Where the path may lead, and what to do with what the bank has: see
-                ``ImportBankArguments``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            ReadOnlyStoreError: If nothing is to be written.
-            SatchelError: As ``Bank.import_``.
-        """
-        options = known("import_bank", wanted, ImportBankArguments)
-        permission = permission_of(dict(options))
-        with self._lifetime.use(), file_to_read(self._settings, path, permission) as source:
-            self._require_writable(options)
-            into = _named(bank_id), self._owner
-            return import_as_asked(self._settings, source, into, options)
-
-    def export_bank_config(
-        self,
-        bank: str | None,
-        path: str | Path,
-        *,
-        overwrite: bool = False,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-    ) -> BankConfigured:
-        """Write what holds for a bank to a small JSON document, beside an archive of its memory.
-
-        Args:
-            bank: Which, as ``bank()`` takes it.
-            path: The file.
-            overwrite: Whether a file that is there is replaced.
-            allowed_roots: As for ``Bank.export``.
-            allow_uncontained: As for ``Bank.export``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            UnknownBankError: If there is no such bank.
-            TargetError: If it cannot be written.
-        """
-        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
-        with self._lifetime.use(), file_to_write(self._settings, path, asked) as output:
-            opened = open_bank_in(self._settings, self._store, bank or self._wanted)
-            return bank_settings.export_config(opened, output, overwrite=overwrite)
-
-    def import_bank_config(
-        self,
-        bank: str | None,
-        path: str | Path,
-        *,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-    ) -> BankConfigured:
-        """Give a bank what such a document says; members that are not known here are kept.
-
-        Args and Raises: as ``export_bank_config``; ``MalformedError`` if it is no such document.
-        """
-        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
-        with self._lifetime.use(), file_to_read(self._settings, path, asked) as source:
-            wanted = bank or self._wanted
-            opened = open_bank_in(self._settings, self._store, wanted, writes=not self._read_only)
-            return bank_settings.import_config(opened, source)
-
-    def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
-        """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
-
-        Args:
-            target: Such as ``sqlite:///FILE``, ``parquet:///FOLDER`` or ``s3://BUCKET/PREFIX``.
-            bank: Which; all when None.
-
-        Raises:
-            UsageError: If the target cannot be meant, or needs an extra.
-            VerificationError: If the sink followed another history.
-            TargetError: If it cannot be written; what it has stays.
-        """
-        with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
-            return follow_once(self._settings, opened, FollowOptions(bank=bank))
 
     @property
     def hook_counts(self) -> HookCounts:
         """How often hooks were told, failed, and could not be told."""
         return self._settings.hooks.counts
 
-    def close(self) -> None:
-        """Close it, when the calls under way have ended; it may be closed twice."""
-        self._lifetime.close()
+    def __repr__(self) -> str:
+        from satchel.actions.wiring import shown_address
+
+        return f"<Satchel {shown_address(self._settings.store)!r}>"
 
     def __enter__(self) -> Self:
         return self
@@ -322,22 +349,6 @@ class Satchel(Working):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
-        if self._settings.provider is not None:
-            return LiveBank(self._settings, bank_id, self._owner)
-        return open_bank_in(self._settings, self._store, bank_id)
-
-    def _require_writable(self, options: Mapping[str, Any]) -> None:
-        if self._read_only and not options.get("dry_run"):
-            raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
-
-
-def _named(bank_id: str) -> str:
-    """Return a bank's name: unlike elsewhere, none does not mean the usual one."""
-    if not bank_id.strip():
-        raise UsageError("say which bank", field="bank_id")
-    return bank_id
 
 
 _Kind = TypeVar("_Kind", bound=Satchel)
@@ -352,6 +363,8 @@ def opened(
     read_only: bool = False,
 ) -> _Kind:
     """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
+
     if read_only and not has_store(settings):
         require_not_lost(settings, None)
         raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
@@ -379,9 +392,13 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
         UnknownBankError: If it is not.
         TokenError: If a token is presented, and it is for another one.
     """
+    from satchel.actions.opened import open_bank_in
+    from satchel.actions.operating.exports import named
+    from satchel.api.bank import Bank
+
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
+        found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
         return Bank(found, satchel._lifetime, satchel._owner)
 
 
@@ -398,6 +415,8 @@ def require_token(bank: Bank) -> None:
 
 def is_still(bank: Bank, name: str) -> bool:
     """Tell whether a bank that ``existing_bank`` gave is what it gives now, for the same name."""
+    from satchel.actions.opened import is_still_meant
+
     with bank._lifetime.use():
         return is_still_meant(bank._opened, name)
 
@@ -408,6 +427,8 @@ def board_of(satchel: Satchel) -> Board:
     Raises:
         StoreError: If it cannot be opened.
     """
+    from satchel.actions.serving import boards
+
     with satchel._lifetime.use():
         return boards.board_of(satchel._settings, satchel._store)
 

@@ -1,22 +1,23 @@
 """What a store does beside its banks: capture, transfers cut short, and receipts."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from satchel.actions.config import Settings
-from satchel.actions.hosts.known import Host
-from satchel.actions.hosts.watching import Watched, WatchOptions, watch_once
-from satchel.actions.importing import jobs
-from satchel.actions.importing.imported import Imported
-from satchel.actions.importing.jobs import Cancelled
-from satchel.actions.paths.permission import Permission, require_uncontained
-from satchel.actions.receipts import finding
-from satchel.actions.receipts.finding import Receipt, ReceiptLine
-from satchel.actions.signing import signing_key
-from satchel.api.lifetime import Lifetime
+from satchel.api.operations import call
 from satchel.errors import ReadOnlyStoreError, UsageError
-from satchel.jobs.job import Job
-from satchel.seal.signing.key import SigningKey
+
+if TYPE_CHECKING:
+    from satchel.actions.config import Settings
+    from satchel.actions.hosts.watching import Watched
+    from satchel.actions.importing.imported import Imported
+    from satchel.actions.importing.jobs import Cancelled
+    from satchel.actions.receipts.finding import Receipt, ReceiptLine
+    from satchel.api.lifetime import Lifetime
+    from satchel.jobs.job import Job
+    from satchel.seal.signing.key import SigningKey
 
 
 class Working:
@@ -27,18 +28,24 @@ class Working:
     _passphrase: str | None
     _read_only: bool
 
-    def _owner(self) -> SigningKey:
-        return signing_key(self._settings, passphrase=self._passphrase)[0]
+    def _owner(self, name: str | None = None) -> SigningKey:
+        from satchel.actions.signing import signing_key
 
+        return signing_key(self._settings, name, passphrase=self._passphrase)[0]
+
+    @call
     def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
         """Return the newest receipts of this machine, or of a bank; see ``satchel receipt list``.
 
         Raises:
             UnknownBankError: If there is no such bank.
         """
+        from satchel.actions.receipts import finding
+
         with self._lifetime.use():
             return finding.list_receipts(self._settings, bank, limit=limit)
 
+    @call
     def receipt(self, wanted: str) -> Receipt:
         """Return a receipt, and whether its signature holds.
 
@@ -48,14 +55,20 @@ class Working:
         Raises:
             UnknownReceiptError: If there is none.
         """
+        from satchel.actions.receipts import finding
+
         with self._lifetime.use():
             return finding.find_receipt(self._settings, wanted)
 
+    @call
     def jobs(self) -> list[Job]:
         """Return the imports that are under way or were cut short; see ``satchel job``."""
+        from satchel.actions.importing import jobs
+
         with self._lifetime.use():
             return jobs.list_jobs(self._settings)
 
+    @call
     def resume_job(self, job: str) -> Imported:
         """Go on with an import that was cut short.
 
@@ -67,9 +80,12 @@ class Working:
             UsageError: If its input is not known, or is another one now.
             SatchelError: As ``Bank.import_``.
         """
+        from satchel.actions.importing import jobs
+
         with self._lifetime.use():
             return jobs.resume_job(self._settings, job, self._owner)
 
+    @call
     def cancel_job(self, job: str, *, reason: str | None = None) -> Cancelled:
         """Take back what an import logged that was cut short; nobody had seen any of it.
 
@@ -77,9 +93,12 @@ class Working:
             UnknownJobError: If there is none.
             LockedError: If an import is running.
         """
+        from satchel.actions.importing import jobs
+
         with self._lifetime.use():
             return jobs.cancel_job(self._settings, job, reason=reason)
 
+    @call
     def watch(
         self,
         *hosts: str,
@@ -113,6 +132,10 @@ class Working:
             LockedError: If another one is at it.
             ReadOnlyStoreError: If the store was opened for reading.
         """
+        from satchel.actions.hosts.known import Host
+        from satchel.actions.hosts.watching import WatchOptions, watch_once
+        from satchel.actions.paths.permission import Permission, require_uncontained
+
         unknown = sorted(set(hosts) - set(Host))
         if unknown:
             known = ", ".join(Host)

@@ -32,7 +32,6 @@ from satchel.actions.sessions.looking import list_checkpoints, list_sessions, me
 from satchel.actions.tokens.revoking import list_tokens
 from satchel.actions.waking.quarantining import list_quarantine
 from satchel.actions.waking.rehydrating import rehydrate_memories
-from satchel.actions.waking.wanted import Wanted as Task
 from satchel.errors import SatchelError, VerificationError
 from satchel.memory.parts import Component
 from satchel.ports.rows import Filter
@@ -205,23 +204,23 @@ def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
         "recall of a user": lambda opened: _told(
             recall_memories(opened, Query(text="wombat", user="u0")).memories
         ),
-        "rehydrate": lambda opened: _told(rehydrate_memories(opened, Task(task="wombat")).entries),
+        "rehydrate": lambda opened: _told(rehydrate_memories(opened, task="wombat").entries),
         "links": lambda opened: links(opened, memory),
         "show": lambda opened: show(opened, memory),
         "history": lambda opened: history(opened, memory),
         "stats": lambda opened: _numbers(stats(opened)),
         "export": lambda opened: _scanned(opened, Filter()),
         "export of before": lambda opened: _scanned(opened, Filter(as_of=5)),
-        "sessions": lambda opened: list_sessions(opened, archived=True),
+        "sessions": lambda opened: list_sessions(opened, include_archived=True),
         "messages": lambda opened: [
-            list(messages_of(opened, one.id)) for one in list_sessions(opened)
+            list(messages_of(opened, one.id)) for one in list_sessions(opened).sessions
         ],
         "checkpoints": lambda opened: [
-            list_checkpoints(opened, one.id) for one in list_sessions(opened)
+            list_checkpoints(opened, one.id) for one in list_sessions(opened).sessions
         ],
         "files": lambda opened: _scanned(opened, Filter(types=frozenset({"file_version"}))),
         "quarantine": list_quarantine,
-        "tokens": lambda opened: list_tokens(opened, everything=True),
+        "tokens": lambda opened: list_tokens(opened, all=True),
         "receipts": lambda opened: _scanned(opened, Filter(types=frozenset({"receipt"}))),
         "banks": _banks,
         "statistics": lambda opened: _scanned(

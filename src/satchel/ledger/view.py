@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from satchel.errors import VerificationError
+from satchel.errors import UsageError, VerificationError
 from satchel.ledger.heads import require_leaves
 from satchel.ledger.logged import Import, Likely, Logged, Promotion, Said, Unchanged, misled
 from satchel.ledger.proved import ProvedRows, is_unlikely
@@ -269,6 +269,55 @@ class View(ProvedRows):
                     yield shown
         self._require_columns(wanted, by_bytes=by_bytes)
 
+    def by_moment(
+        self,
+        wanted: Filter = _CURRENT,
+        *,
+        oldest_first: bool = False,
+        after: int | None = None,
+        likely: Likely | None = None,
+    ) -> Iterator[Logged]:
+        """Yield the records that a filter wants by when they happened or were made, newest first.
+
+        A record that says neither counts from when it arrived.
+
+        Args:
+            wanted: Which.
+            oldest_first: The other way round.
+            after: Continue after the record at this position.
+            likely: As ``scan`` takes it.
+
+        Raises:
+            VerificationError: As ``scan``.
+            UsageError: If ``after`` is not the position of a record.
+        """
+        self._require_columns(wanted, by_bytes=likely is not None)
+        self.require_columns("moment")
+        start = None if after is None else _moment_of(self._visible(after).row)
+        rows: Iterable[Row] = self._reader.scan(self._bank, wanted)
+        if likely is not None:
+            rows = (row for row in rows if not is_unlikely(row, likely))
+        order = sorted(map(_moment_of, rows), reverse=not oldest_first)
+        if start is not None:
+            sign = 1 if oldest_first else -1
+            order = [key for key in order if sign * ((key > start) - (key < start)) > 0]
+        for some in _growing(position for _, position in order):
+            there = {logged.seq: logged for logged in self.at(sorted(some))}
+            for logged in (there[position] for position in some if position in there):
+                shown = self._as_of(logged, wanted)
+                if wanted.matches(shown.row):
+                    yield shown
+
+    def _visible(self, position: int) -> Logged:
+        found = self.at([position]) if 0 <= position < self.head.size else []
+        if not found:
+            raise UsageError(
+                f"no record at position {position:,}",
+                field="after",
+                hint="Start again from the first page.",
+            )
+        return found[0]
+
     def _ahead(self, position: int) -> int:
         """Return from where on to verify what is read backwards: each time a quarter more."""
         return max(0, position - (self.head.size - position) // 4)
@@ -397,6 +446,10 @@ class View(ProvedRows):
             VerificationError: If it is not what was put there; what came before is not, either.
         """
         return verified(self._reader.blobs.get(self._bank, digest), digest)
+
+
+def _moment_of(row: Row) -> tuple[str, int]:
+    return row.moment or row.at, row.seq
 
 
 def _growing(wanted: Iterable[_Some]) -> Iterator[list[_Some]]:

@@ -69,8 +69,10 @@ class Option:
         help: One or two sentences. The same on every interface.
         flag: On the command line, such as ``--bank``; made from the field's name by default. Two
             flags separated by ``/`` switch a boolean on and off.
+        short: A flag of one letter, such as ``-o``.
         argument: Positional on the command line.
         metavar: What the command line shows for the value.
+        cli_default: What the command line takes if a required option is not given.
         cli: ``Absent`` where the command line does not offer it.
         python: ``Absent`` where Python does not offer it.
         http: ``Absent`` where HTTP does not offer it.
@@ -83,12 +85,15 @@ class Option:
         parse: Reads what a caller gave; called on each interface alike.
         values: What completes it in a shell: ``bank``, ``format``, ``key``, ``destination`` or
             ``file``.
+        is_text_or_object: Of a text that HTTP takes as a JSON object as well, such as a document.
     """
 
     help: str
     flag: str = ""
+    short: str = ""
     argument: bool = False
     metavar: str = ""
+    cli_default: str = ""
     cli: Absent | None = None
     python: Absent | None = None
     http: Absent | None = None
@@ -100,6 +105,7 @@ class Option:
     examples: Sequence[Any] = ()
     parse: Callable[[Any], Any] | None = None
     values: str = ""
+    is_text_or_object: bool = False
 
     def absence(self, interface: str) -> Absent | None:
         """Return why an interface does not offer it; None where it does, or is MCP."""
@@ -132,6 +138,16 @@ class Field:
     def is_required(self) -> bool:
         """Whether a caller has to give it."""
         return self.default is MISSING
+
+    @property
+    def member(self) -> str:
+        """Its name in JSON: ``from`` of an option that Python has to call ``from_``."""
+        return self.name.removesuffix("_")
+
+    @property
+    def flag(self) -> str:
+        """Its flag on the command line."""
+        return self.option.flag or "--" + self.member.replace("_", "-")
 
     def settle(self, value: Any) -> Any:
         """Return a value as the operation takes it.
@@ -277,6 +293,8 @@ class Operation(Generic[_C, _O, _P, _R]):
         options: The options class.
         run: Does it.
         example: A command line.
+        items: Name of the results of an operation that returns a list: its JSON is always one
+            object, such as ``{"backups": [...]}``.
         absent: Why an interface does not offer the operation at all, by interface.
     """
 
@@ -284,12 +302,19 @@ class Operation(Generic[_C, _O, _P, _R]):
     options: Callable[_P, _O]
     run: Callable[Concatenate[_C, _O, ...], _R]
     example: str = ""
+    items: str = ""
     absent: Mapping[str, str]
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """The options that callers may give."""
         return declared(self.options)
+
+    @property
+    def internal(self) -> frozenset[str]:
+        """What callers within the package supply besides the options, such as ``owner``."""
+        parameters = inspect.signature(self.run).parameters.values()
+        return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
     @property
     def help(self) -> str:
@@ -302,6 +327,18 @@ class Operation(Generic[_C, _O, _P, _R]):
         if interface == "mcp":
             return tuple(field for field in self.fields if field.option.mcp)
         return tuple(field for field in self.fields if field.option.absence(interface) is None)
+
+    def json(self, result: _R) -> Any:
+        """Return a result as it is written as JSON: always one object.
+
+        Raises:
+            TypeError: If the operation returns a list that has no name.
+        """
+        if not isinstance(result, list | tuple):
+            return result
+        if not self.items:
+            raise TypeError(f"{self.name} returns a list: declare its name with items=")
+        return {self.items: result}
 
     def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
         """Run the operation; ``run`` takes its options as one object."""
@@ -317,6 +354,7 @@ def operation(
     *,
     name: str,
     example: str = "",
+    items: str = "",
     absent: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[Concatenate[_C, _O, ...], _R]], Operation[_C, _O, _P, _R]]:
     """Declare a function of a context and an options class as an operation.
@@ -325,11 +363,14 @@ def operation(
         options: The options class.
         name: The words of the command.
         example: A command line for the help.
+        items: Name of the results, if it returns a list.
         absent: Why an interface does not offer it, by interface.
     """
 
     def declare(run: Callable[Concatenate[_C, _O, ...], _R]) -> Operation[_C, _O, _P, _R]:
-        made = Operation(name=name, options=options, run=run, example=example, absent=absent or {})
+        made = Operation(
+            name=name, options=options, run=run, example=example, items=items, absent=absent or {}
+        )
         update_wrapper(cast("Any", made), run, updated=())
         operations[name] = made
         return made

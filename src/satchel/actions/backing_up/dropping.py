@@ -57,6 +57,7 @@ def rules_of(settings: Settings) -> Rules:
     PruneOptions,
     name="backup prune",
     example="satchel backup prune --days 30 --keep-last 3 --dry-run",
+    items="backups",
     absent=NOT_FOR_MODELS,
 )
 def prune_backups(

@@ -133,6 +133,7 @@ def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
     BackupVerifyOptions,
     name="backup verify",
     example="satchel backup verify --all --destination /mnt/backups",
+    items="backups",
     absent=NOT_FOR_MODELS,
 )
 def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[VerifiedBackup]:

@@ -59,6 +59,9 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     months: dict[str, int]
     """Of the current memories, by the month (``2026-01``) in which they happened or were made."""
 
+    changed_at: str
+    """When the log was last written to."""
+
     bytes: int
     """Of the memories as they were sealed, those in the past too."""
 
@@ -126,6 +129,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         oldest=oldest,
         newest=newest,
         months=dict(sorted(months.items())),
+        changed_at=head.at,
         bytes=size,
         store_bytes=_store_bytes(local_path(bank.settings.store)) if bank.bearer is None else None,
         vectors=vectors,

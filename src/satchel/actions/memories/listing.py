@@ -2,11 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
+from typing import overload
 
 import msgspec
 
 from satchel.actions.memories.drafting import moment as moment_from
+from satchel.actions.memories.retraction import with_retracted
 from satchel.actions.memories.values import (
     Memory,
     has_expired,
@@ -26,6 +28,8 @@ from satchel.seal.encoding.jcs import canonical
 
 MOST = 10_000
 """Memories on one page at most."""
+
+ADDED, CREATED = "added", "created"
 
 _FIRST_STRETCH = 256
 _GROWTH = 8
@@ -59,8 +63,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     everything: bool = False
     """Also what was replaced or forgotten, has expired, or is held back."""
 
+    sort: str = ADDED
+    """``added``, the order of the log, or ``created``: when it happened, or else was made."""
+
     oldest_first: bool = False
-    """The order of the log; else the newest come first."""
+    """Otherwise the newest come first."""
 
     after: int | None = None
     """Go on after this place of the log, in the order of the listing."""
@@ -87,6 +94,19 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __len__(self) -> int:
         return len(self.memories)
 
+    @overload
+    def __getitem__(self, index: int) -> Memory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Memory]: ...
+
+    def __getitem__(self, index: int | slice) -> Memory | list[Memory]:
+        return self.memories[index]
+
+    def __repr__(self) -> str:
+        more = "" if self.next is None else f", next={self.next}"
+        return f"Listing(memories={self.memories!r}{more})"
+
 
 def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None = None) -> Listing:
     """Return a page of memories, each proved to be in the log.
@@ -108,9 +128,10 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
             memory_of(view, logged, moment=moment, as_of=wanted.as_of)
             for logged in found[: wanted.limit]
         ]
+        shown = with_retracted(view, shown)
     there_is_more = len(found) > wanted.limit
     return Listing(
-        memories=shown, next=shown[-1].place if there_is_more else None, size=size, notes=notes
+        memories=shown, next=shown[-1].position if there_is_more else None, size=size, notes=notes
     )
 
 
@@ -124,6 +145,8 @@ def choose_memories(
     """
     chosen = _filter(wanted)
     choice = _Choice(wanted, moment_of(view, wanted.as_of))
+    if wanted.sort == CREATED:
+        return _by_moment(view, wanted, chosen, choice)
     walk = _forwards if wanted.oldest_first else _backwards
     return walk(view, chosen, choice, wanted.limit + 1, _size(view, wanted), progress)
 
@@ -208,6 +231,13 @@ def _forwards(
             if len(found) == limit:
                 break
     return found
+
+
+def _by_moment(view: View, wanted: Wanted, chosen: Filter, choice: _Choice) -> list[Logged]:
+    found = view.by_moment(
+        chosen, oldest_first=wanted.oldest_first, after=wanted.after, likely=choice.likely
+    )
+    return list(islice(filter(choice.takes, found), wanted.limit + 1))
 
 
 def _newest(

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, cast
 from msgspec import UNSET, UnsetType
 
 from satchel.actions.memories import changing, counting, listing, remembering, showing, walking
+from satchel.actions.memories import graph as graphs
 from satchel.actions.memories.changing import Edit, Moved, Revised
 from satchel.actions.memories.counting import Stats
+from satchel.actions.memories.graph import MOST_NODES, Graph
 from satchel.actions.memories.listing import Listing, Wanted
 from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
@@ -241,6 +243,10 @@ class ListOptions(Options):
     all: Annotated[
         bool, Option("Include memories that are replaced, forgotten, expired or quarantined.")
     ] = False
+    sort: Annotated[
+        Literal["added", "created"],
+        Option("By when memories were added to the bank, or when they happened or were created."),
+    ] = "added"
     oldest_first: Annotated[bool, Option("Oldest first. Default: newest first.")] = False
     limit: Annotated[
         int, Option("Maximum number of memories.", minimum=1, maximum=listing.MOST, mcp=True)
@@ -268,6 +274,22 @@ class LinksOptions(Options):
     direction: Direction = "both"
     hops: Annotated[int, Option("Maximum number of steps.", minimum=1, maximum=100)] = 1
     budget: Budget = walking.BUDGET
+    all: Annotated[
+        bool, Option("Include the text of memories that are replaced, forgotten or expired.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOptions(Options):
+    """Which part of a bank to return."""
+
+    limit: Annotated[
+        int, Option("Maximum number of nodes, newest first.", minimum=1, maximum=MOST_NODES)
+    ] = 5000
+    all: Annotated[
+        bool,
+        Option("Include memories that are replaced, forgotten, expired or quarantined."),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +389,10 @@ def correct(bank: OpenBank, options: UpdateOptions) -> Revised:
 
 
 @operation(
-    ForgetOptions, name="forget", example='satchel forget 0f3c12 7be901 --reason "moved away"'
+    ForgetOptions,
+    name="forget",
+    example='satchel forget 0f3c12 7be901 --reason "moved away"',
+    items="memories",
 )
 def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     """Forget memories: they are no longer listed or recalled. All that are named, or none.
@@ -387,7 +412,13 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     )
 
 
-@operation(ForgetOptions, name="restore", example="satchel restore 0f3c12", absent=_OWNER_ONLY)
+@operation(
+    ForgetOptions,
+    name="restore",
+    example="satchel restore 0f3c12",
+    items="memories",
+    absent=_OWNER_ONLY,
+)
 def restore(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     """Restore memories that were forgotten. All that are named, or none.
 
@@ -454,7 +485,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
             name: getattr(options, name)
             for name in (
                 *("kind", "key", *_OWNERS, "since", "until"),
-                *("as_of", "oldest_first", "after", "limit"),
+                *("as_of", "sort", "oldest_first", "after", "limit"),
             )
         },
     )
@@ -470,8 +501,8 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
 def links(bank: OpenBank, options: LinksOptions) -> Neighbourhood:
     """Show what a memory is linked to, nearest first, each record once.
 
-    A record that a link names and the bank lacks is a placeholder. Records that are not current, or
-    are quarantined, are named without their text.
+    A record that a link names and the bank lacks is a placeholder. Records that are quarantined are
+    named without their text, and so are those that are not current, unless `all` is given.
 
     Raises:
         UnknownMemoryError: If there is no such record, and no link ends there.
@@ -483,7 +514,22 @@ def links(bank: OpenBank, options: LinksOptions) -> Neighbourhood:
         direction=options.direction,
         hops=options.hops,
         budget=options.budget,
+        everything=options.all,
     )
+
+
+@operation(
+    GraphOptions,
+    name="graph",
+    example="bank.graph(limit=1000)",
+    absent={
+        "cli": "It is drawn on the web page; `links` and `path` follow links from a memory.",
+        "mcp": _FOR_MODELS,
+    },
+)
+def graph(bank: OpenBank, options: GraphOptions) -> Graph:
+    """Return the memories of a bank and the links between them, as nodes and edges."""
+    return graphs.graph(bank, limit=options.limit, everything=options.all)
 
 
 @operation(

@@ -60,7 +60,7 @@ class Thing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     type: str | None = None
     text: str | None = None
-    """What a memory says; while it is current and not held back."""
+    """What a memory says; while it is current, unless all are asked for, and not quarantined."""
 
 
 class Near(Thing, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,7 +101,7 @@ class Connections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     notes: list[str] = []
 
 
-def links(
+def links(  # noqa: PLR0913 - as the operation declares them
     bank: OpenBank,
     wanted: str,
     *,
@@ -109,6 +109,7 @@ def links(
     direction: Way = "both",
     hops: int = 1,
     budget: int = BUDGET,
+    everything: bool = False,
 ) -> Neighbourhood:
     """Return what can be reached from something along links, each thing once.
 
@@ -119,6 +120,7 @@ def links(
         direction: ``out`` along the links, ``in`` against them, or ``both``.
         hops: The most steps, from 1 to 100.
         budget: The most links that are looked at, from 1 to 1,000,000.
+        everything: Also the text of what is not current.
 
     Raises:
         UnknownMemoryError: If there is no such record, and no link ends there.
@@ -130,7 +132,8 @@ def links(
         view.require_columns(LINKS)
         start = _named(view, wanted, "id")
         found = walk(_along(view, types), start, hops=hops, budget=budget, direction=way)
-        things = _things(view, [start, *(each.name for each in found.reached)])
+        names = [start, *(each.name for each in found.reached)]
+        things = _things(view, names, everything=everything)
         return Neighbourhood(
             start=things[start],
             things=[
@@ -235,7 +238,7 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _things(view: View, names: Iterable[str]) -> dict[str, Thing]:
+def _things(view: View, names: Iterable[str], *, everything: bool = False) -> dict[str, Thing]:
     """Return what there is of names, each once."""
     wanted, moment, found = list(dict.fromkeys(names)), now(), dict[str, Thing]()
     for first in range(0, len(wanted), _TOGETHER):
@@ -248,12 +251,14 @@ def _things(view: View, names: Iterable[str]) -> dict[str, Thing]:
                 found[name] = Thing(id=name, state=state)
                 continue
             state = HELD if logged.row.hold else state_of(view, logged, moment=moment)
-            shown = state == CURRENT and isinstance(logged.model, Entry)
+            shown = isinstance(logged.model, Entry) and (
+                state == CURRENT or (everything and state != HELD)
+            )
             found[name] = Thing(
                 id=name,
                 state=state,
                 type=logged.record.type,
-                text=memory_of(view, logged, moment=moment).gist if shown else None,
+                text=memory_of(view, logged, moment=moment).text if shown else None,
             )
     return found
 

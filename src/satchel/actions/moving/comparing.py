@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -16,6 +17,7 @@ from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError
 from satchel.ledger.view import View
 from satchel.ports.format import Reading
+from satchel.ports.operations import Option, Options, operation
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
@@ -38,39 +40,73 @@ class _Side:
     notes: list[str]
 
 
-def compare(settings: Settings, a: str, b: str, *, limit: int = 20) -> Comparison:
-    """Compare the current entries of two memories.
+@dataclass(frozen=True, slots=True)
+class DiffOptions(Options):
+    """What to compare."""
+
+    a: Annotated[str, Option("Bank, or a file in any format.", argument=True, values="bank")]
+    b: Annotated[str, Option("The one to compare it with.", argument=True, values="bank")]
+    _: KW_ONLY
+    a_as_of: Annotated[
+        int | None,
+        Option("The bank A as it was when its log had this many records.", minimum=0),
+    ] = None
+    b_as_of: Annotated[
+        int | None,
+        Option("The bank B as it was when its log had this many records.", minimum=0),
+    ] = None
+    limit: Annotated[
+        int,
+        Option(
+            "Maximum number of differences of each kind to name; all are counted.",
+            minimum=0,
+            maximum=MOST_SHOWN,
+        ),
+    ] = 20
+
+
+@operation(
+    DiffOptions,
+    name="diff",
+    example="satchel diff assistant memory.pam.jsonl",
+    absent={"mcp": "Banks and files are compared by people, not by a model."},
+)
+def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) -> Comparison:
+    """Compare the current memories of two banks or files, or of a bank at two moments.
+
+    Memories are the same when they say the same, whatever their IDs. The command exits with status
+    0 when they are the same, and 1 when they differ.
 
     Args:
         settings: Where the store is.
-        a: A bank, as ``find_bank`` takes it, or a file.
-        b: The other.
-        limit: How many differences of each kind to name.
+        options: What to compare.
+        banks_only: Take no name for that of a file.
 
     Raises:
-        UsageError: If a name could be either, or too many are to be named.
+        UsageError: If a name could be either.
         UnknownBankError: If it is neither.
         InputError: If a file cannot be read.
         VerificationError: If a bank or a sealed file does not verify.
     """
-    if not 0 <= limit <= MOST_SHOWN:
-        raise UsageError(f"from 0 to {MOST_SHOWN} differences can be named", field="limit")
     notes = []
+    sides = (("a", options.a, options.a_as_of), ("b", options.b, options.b_as_of))
     with Comparing() as comparing:
-        for letter, text in (("a", a), ("b", b)):
-            with _opened(settings, text) as side:
+        for letter, text, as_of in sides:
+            with _opened(settings, text, as_of, banks_only=banks_only) as side:
                 comparing.add("a" if letter == "a" else "b", side.records)
                 notes += [f"{side.name}: {note}" for note in side.notes]
-        found = comparing.compare(a, b, limit=limit)
+        found = comparing.compare(options.a, options.b, limit=options.limit)
     if not (found.a_entries or found.b_entries):
-        raise EmptyInputError("there is no memory in either of them", file=f"{a}, {b}")
+        raise EmptyInputError("neither holds a memory", file=f"{options.a}, {options.b}")
     return msgspec.structs.replace(found, notes=notes)
 
 
 @contextmanager
-def _opened(settings: Settings, text: str) -> Iterator[_Side]:
+def _opened(
+    settings: Settings, text: str, as_of: int | None, *, banks_only: bool
+) -> Iterator[_Side]:
     bank, path = _bank_called(settings, text), Path(text)
-    is_there = _exists(path)
+    is_there = not banks_only and _exists(path)
     if bank is not None and is_there:
         raise UsageError(
             f"{text!r} is a bank, and a file too",
@@ -81,14 +117,15 @@ def _opened(settings: Settings, text: str) -> Iterator[_Side]:
             opened_bank(settings, bank) as found,
             found.asked("diff").ledger.reading() as view,
         ):
-            yield _Side(name=text, records=_current(view), notes=list(view.notes))
+            yield _Side(name=text, records=_current(view, as_of), notes=list(view.notes))
     elif is_there:
+        if as_of is not None:
+            raise UsageError(f"{text!r} is a file: it has no earlier moments", field="as_of")
         with file_to_read(settings, path) as file:
             yield _of_file(settings, file)
     else:
-        raise UnknownBankError(
-            f"there is no bank and no file {text!r}", hint="See: satchel bank list."
-        )
+        what = "no bank" if banks_only else "no bank and no file"
+        raise UnknownBankError(f"there is {what} {text!r}", hint="See: satchel bank list.")
 
 
 def _bank_called(settings: Settings, text: str) -> str | None:
@@ -108,8 +145,8 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _current(view: View) -> Iterator[Sealed]:
-    return (logged.record for logged in view.scan(Filter()))
+def _current(view: View, as_of: int | None) -> Iterator[Sealed]:
+    return (logged.record for logged in view.scan(Filter(as_of=as_of)))
 
 
 def _of_file(settings: Settings, file: OpenFile) -> _Side:

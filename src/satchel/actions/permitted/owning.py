@@ -38,6 +38,7 @@ OWNERS = frozenset(
         "serve",
         "connect",
         "watch",
+        "log",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""

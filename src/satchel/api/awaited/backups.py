@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from satchel.api.awaited.away import awaited
+from satchel.api.away import awaited
 from satchel.api.upkeep import backups as plain
 
 
@@ -23,4 +23,5 @@ class Backups:
     restore = awaited(plain.Backups.restore)
     prune = awaited(plain.Backups.prune)
     drill = awaited(plain.Backups.drill)
+    setup = awaited(plain.Backups.setup)
     list = awaited(plain.Backups.list)

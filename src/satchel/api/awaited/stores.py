@@ -5,6 +5,8 @@ and what it writes is written. The ``CancelledError`` says so in a note. Look be
 or give a memory a ``key``, under which doing it twice is the same as once.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import (
     Awaitable,
@@ -28,8 +30,13 @@ from satchel.api import bank as plain_bank
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
-from satchel.api.awaited.away import awaited, away
+from satchel.api.arguments import FilePath
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
+from satchel.api.away import awaited, away
+from satchel.api.operations import Awaited
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
@@ -72,12 +79,20 @@ async def decrypt_store(
     return await away(partial(operating.decrypt_store, store, **said))
 
 
-async def pipeline(
-    source: "Bank | str | Path", task: str = "", **wanted: Unpack[plain_waking.PipelineArguments]
-) -> plain_waking.Rehydrated:
-    """Put the memory of a bank or a file in front of a model; see ``satchel.pipeline``."""
-    plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
-    return await away(partial(plain_waking.pipeline, plain, task, **wanted))
+def _of_sources(
+    call: Callable[Concatenate[plain_waking.Waking | FilePath, _P], plain_waking.Rehydrated],
+) -> Callable[Concatenate[Bank | FilePath, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
+    async def pipeline(
+        source: Bank | FilePath, /, *args: _P.args, **given: _P.kwargs
+    ) -> plain_waking.Rehydrated:
+        plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
+        return await away(partial(call, plain, *args, **given))
+
+    update_wrapper(pipeline, call)
+    return pipeline
+
+
+pipeline = _of_sources(plain_waking.pipeline)
 
 
 class Bank:
@@ -112,17 +127,17 @@ class Bank:
         return Quarantine(self._plain.quarantine)
 
     @property
-    def code(self) -> "Code":
+    def code(self) -> Code:
         """The code that its memories speak of; see ``satchel.Bank.code``."""
         return Code(self._plain.code)
 
     @property
-    def sessions(self) -> "Sessions":
+    def sessions(self) -> Sessions:
         """As ``satchel.Bank.sessions``."""
         return Sessions(self._plain.sessions)
 
     @property
-    def files(self) -> "Files":
+    def files(self) -> Files:
         """As ``satchel.Bank.files``, opened by ``await bank.files.open()``."""
         return Files(self._plain)
 
@@ -148,15 +163,17 @@ class Bank:
     embed = awaited(plain_bank.Bank.embed)
     duplicates = awaited(plain_bank.Bank.duplicates)
     links = awaited(plain_bank.Bank.links)
+    graph = awaited(plain_bank.Bank.graph)
+    log = awaited(plain_bank.Bank.log)
     path = awaited(plain_bank.Bank.path)
     list = awaited(plain_bank.Bank.list)
 
 
-class Satchel:
+class Satchel(Awaited, plain_satchel.StoreCalls):
     """As ``satchel.Satchel``, awaited."""
 
     def __init__(self, plain: plain_satchel.Satchel) -> None:
-        self._plain = plain
+        self._plain: plain_satchel.Satchel = plain
 
     @classmethod
     def open(  # noqa: PLR0913 - each is asked for on its own
@@ -172,7 +189,7 @@ class Satchel:
         identities: Sequence[str | Path] = (),
         file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
-    ) -> "Opening":
+    ) -> Opening:
         """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
 
         Args and Raises: as ``satchel.Satchel.open``.
@@ -201,27 +218,10 @@ class Satchel:
         """Start a bank; see ``satchel.Satchel.create_bank``."""
         return Bank(await away(partial(self._plain.create_bank, name)))
 
-    use_bank = awaited(plain_satchel.Satchel.use_bank)
-    banks = awaited(plain_satchel.Satchel.banks)
-    list_banks = awaited(plain_satchel.Satchel.list_banks)
-    export_bank = awaited(plain_satchel.Satchel.export_bank)
-    import_bank = awaited(plain_satchel.Satchel.import_bank)
-    export_bank_config = awaited(plain_satchel.Satchel.export_bank_config)
-    import_bank_config = awaited(plain_satchel.Satchel.import_bank_config)
-    sink = awaited(plain_satchel.Satchel.sink)
-    receipts = awaited(plain_satchel.Satchel.receipts)
-    receipt = awaited(plain_satchel.Satchel.receipt)
-    jobs = awaited(plain_satchel.Satchel.jobs)
-    resume_job = awaited(plain_satchel.Satchel.resume_job)
-    cancel_job = awaited(plain_satchel.Satchel.cancel_job)
-    watch = awaited(plain_satchel.Satchel.watch)
-
     @property
     def hook_counts(self) -> HookCounts:
         """As ``satchel.Satchel.hook_counts``."""
         return self._plain.hook_counts
-
-    close = awaited(plain_satchel.Satchel.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -233,10 +233,6 @@ class Satchel:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
 def _opened(

@@ -9,6 +9,7 @@ from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupRun, run_backup
+from satchel.actions.backing_up.setup import backup_setup
 from satchel.actions.config import Settings, load_settings
 from satchel.api.operations import method
 from satchel.errors import TargetError
@@ -55,3 +56,4 @@ class Backups:
     restore = method(restore_backup)
     prune = method(prune_backups)
     drill = method(drill_backup)
+    setup = method(backup_setup)

@@ -1,20 +1,25 @@
 """``satchel bank``: the banks of the store, and what an owner decides about one."""
 
 import sys
+from contextlib import AbstractContextManager
 from typing import Annotated, Literal
 
 import click
 
 from satchel.actions import banks as actions
+from satchel.actions.log import LogOptions, LogPage, log
+from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.wiring import shown_address
 from satchel.errors import UsageError
 from satchel.ledger.authority import Decision
 from satchel.surfaces.cli._console import (
     count,
+    gist,
     line,
     message,
     print_json,
     progress,
+    short,
     state,
     table,
 )
@@ -38,6 +43,7 @@ banks = Group(help="Manage banks: each is the memory of one agent.")
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(banks, actions.use_bank, _show_default)
+    command(banks, log, _show_log, bank=_to_read)
     app.add(banks, name="bank")
 
 
@@ -47,6 +53,34 @@ banks.add(owners, name="owner")
 
 def _show_default(bank: actions.BankLine) -> None:
     message(f"{bank.name or bank.id} is the default bank of {shown_address(state.settings.store)}")
+
+
+def _to_read(bank: str | None, _: LogOptions) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank)
+
+
+def _show_log(page: LogPage) -> None:
+    for note in page.notes:
+        message("note: ", note)
+    table(
+        ["position", "added", "type", "state", "verified", "id", "text"],
+        [
+            [
+                f"{entry.position:,}",
+                entry.at[:19],
+                entry.type,
+                entry.state,
+                "yes" if entry.verified else entry.problem,
+                short(entry.id),
+                gist(entry.text or ""),
+            ]
+            for entry in page.entries
+        ],
+        cut=True,
+    )
+    message(f"{count(page.size, 'entry')}, root {page.root}, signed by {page.key}")
+    if page.next is not None:
+        message(f"There are more: --after {page.next}")
 
 
 @banks.command("create")

@@ -58,7 +58,7 @@ const run = (one) => el("li", {},
   el("p", { class: one.error ? "bad" : "good" }, one.error ?? `${one.id}, ${count(one.records ?? 0, "record")}`),
   soft(one.destination), notes([...(one.missing ?? []), ...(one.notes ?? [])]));
 
-const each = (found) => el("ul", { class: "list" }, (Array.isArray(found) ? found : found.made).map(run));
+const each = (found) => el("ul", { class: "list" }, (found.backups ?? found.made).map(run));
 
 const drilled = (found) => [
   el("p", {}, chip(found.is_good ? "it can be restored" : "it cannot be restored", found.is_good ? "good" : "bad"), " ", mono(found.backup)),

@@ -17,7 +17,7 @@ export function tokens(bank) {
   const list = el("div"), made = el("section", { "aria-live": "polite" }), verdict = el("section", { "aria-live": "polite" });
   const past = el("input", { type: "checkbox", onchange: () => show() });
   const show = () => into(list, async () => {
-    const { tokens: found } = await get(path("banks", bank, "tokens"), { everything: past.checked ? "true" : "" });
+    const { tokens: found } = await get(path("banks", bank, "tokens"), { all: past.checked ? "true" : "" });
     if (!found.length) return empty("No token is in force.", "A token lets somebody else do some things with a part of this bank, for a while.");
     return table(["for", "may", "of what", "until", "state", ""], found.map((one) => [
       one.audience ? mono(one.audience) : "whoever has it", one.permissions.join(", "), one.scope.join("; "), when(one.expires_at),
@@ -44,13 +44,13 @@ function issue(bank, made, show) {
     heading: "Issue a token", does: "Issue",
     said: "Without a key it counts for whoever has it, and lasts a day at most.",
     rows: [
-      field("For whose key", audience), group("May", may), group("Of which components (none chosen: all)", parts),
+      field("For whose key", audience), group("May", may), group("Types of memories (none selected: all)", parts),
       el("div", { class: "row" }, field("With one of these tags", tags), field("Without these tags", none)), field("For how long", lasts),
     ],
     act: async () => {
       const components = chosen(parts), any = words(tags), without = words(none);
       const found = await post(path("banks", bank, "tokens"), {
-        audience: audience.value.trim() || null, permissions: chosen(may), components, any_of: any, none_of: without,
+        audience: audience.value.trim() || null, permissions: chosen(may), types: components, any_tags: any, no_tags: without,
         everything: !components.length && !any.length && !without.length, expires: lasts.value,
       });
       made.replaceChildren(el("div", { class: "issued" }, issued(found)));
@@ -91,9 +91,9 @@ function inspect(bank, verdict) {
     into(verdict, async () => {
       const found = await post(path("banks", bank, "tokens", "verify"), { token: text.value.trim() });
       return [
-        el("p", {}, chip(found.holds ? "it holds" : "it does not hold", found.holds ? "good" : "bad"), " ", found.problem ?? ""),
+        el("p", {}, chip(found.valid ? "valid" : "not valid", found.valid ? "good" : "bad"), " ", found.problem ?? ""),
         chainOf(found.chain.tokens),
-        facts({ "looked at": (found.looked_at ?? []).join("; ") }), notes(found.notes), more("All of it", json(found.chain)),
+        facts({ "revocations checked in": (found.checked ?? []).join("; ") }), notes(found.notes), more("All of it", json(found.chain)),
       ];
     });
   } }, el("label", { class: "wide" }, "Its JSON, as it was issued", text), el("button", {}, "Inspect"));
@@ -103,7 +103,7 @@ function revoke(bank, one, show) {
   const reason = el("input", { name: "reason", maxlength: 1000, autocomplete: "off" });
   asks({
     heading: "Revoke this token", does: "Revoke", danger: true,
-    said: "It ends at once, and with it all that were made from it. That cannot be taken back.",
+    said: "The token, and every token made from it, stops working immediately. This cannot be undone.",
     rows: [field("Why (may be left out)", reason)],
     act: async () => {
       await post(path("banks", bank, "tokens", one.id, "revoke"), { reason: reason.value.trim() || null });

@@ -40,6 +40,7 @@ BANK = "bank"
 """The member of a source record's container that says which bank a verified file was of."""
 
 _BESIDE = {"added": "others"}
+_OF_SESSIONS = {"session": "conversations", "fork": "conversations", "message": "messages"}
 
 
 class _Spoken(msgspec.Struct, gc=False):
@@ -49,6 +50,7 @@ class _Spoken(msgspec.Struct, gc=False):
     kind: str | None = None
     scope: Scope | None = None
     origin: Origin | None = None
+    event: str | None = None
 
 
 _decode = msgspec.json.Decoder(resolved(_Spoken)).decode
@@ -353,8 +355,15 @@ class Plan:
 
     def _count(self, row: Row, what: str) -> None:
         if row.type not in _ENTRIES:
+            if what == "added" and row.type == "session_event":
+                self._count_session(row)
             what = _BESIDE.get(what) or f"others_{what}"
         setattr(self.done, what, getattr(self.done, what) + 1)
+
+    def _count_session(self, row: Row) -> None:
+        name = _OF_SESSIONS.get(_decode(row.body or b"").event or "")
+        if name is not None:
+            setattr(self.done, name, getattr(self.done, name) + 1)
 
     def _take_again(self, row: Row, slot: bytes, key: bytes) -> None:
         """Take a record of something that the file spoke of before."""

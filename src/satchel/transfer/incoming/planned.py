@@ -67,8 +67,14 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     others: int = 0
     """Edges, nodes, sessions and the like that are new to it."""
 
+    conversations: int = 0
+    """Of these: conversations."""
+
+    messages: int = 0
+    """Of these: messages of conversations."""
+
     others_known: int = 0
-    """Of these: imported before, or here already."""
+    """The same, imported before, or here already."""
 
     others_twice: int = 0
     others_skipped: int = 0
@@ -81,6 +87,11 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     left: dict[str, int] = {}
     """Records of kinds that stay with the log they come from, by kind."""
+
+    @property
+    def beside(self) -> int:
+        """How many of the others are neither conversations nor messages."""
+        return self.others - self.conversations - self.messages
 
     @property
     def others_changed(self) -> int:

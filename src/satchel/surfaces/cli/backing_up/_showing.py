@@ -12,9 +12,22 @@ from satchel.actions.backing_up.restored import (
     RestoredSession,
 )
 from satchel.actions.backing_up.running import BackupRun, Made
-from satchel.surfaces.cli._console import count, line, message, table
+from satchel.actions.backing_up.setup import BackupSetup
+from satchel.surfaces.cli._console import count, line, message, print_text, table
 from satchel.surfaces.cli._options import tell_receipts
 from satchel.transfer.copies import Relation
+
+
+def show_setup(setup: BackupSetup) -> None:
+    """Print the lines that turn backups on, and on standard error what they are for."""
+    for destination in setup.destinations:
+        message("configured: ", destination)
+    if setup.problem is not None:
+        message("problem: ", setup.problem, style="bold red")
+    where = f"under {setup.under} of {setup.file}" if setup.under else f"to {setup.file}"
+    message(f"To back up on a schedule, add these lines {where}:")
+    print_text(setup.lines.rstrip("\n"))
+    message("Then: satchel backup run, and satchel backup schedule")
 
 
 def show_run(found: BackupRun) -> None:

@@ -15,6 +15,7 @@ from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupRun, run_backup
 from satchel.actions.backing_up.schedules.scheduling import keep_schedule, schedule_for
 from satchel.actions.backing_up.schedules.timing import Kind
+from satchel.actions.backing_up.setup import backup_setup
 from satchel.actions.config import Settings
 from satchel.actions.invocation import unwritten
 from satchel.ports.operations import texts
@@ -28,6 +29,7 @@ from satchel.surfaces.cli.backing_up._showing import (
     show_pruned,
     show_restored,
     show_run,
+    show_setup,
     show_verified,
 )
 from satchel.surfaces.cli.operating._proposing import proposed
@@ -72,6 +74,7 @@ command(
     internal=_owners,
 )
 command(backup, prune_backups, show_pruned)
+command(backup, backup_setup, show_setup)
 command(
     backup,
     drill_backup,

@@ -8,6 +8,7 @@ from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.options import BackupListOptions, BackupOptions, BackupVerifyOptions
 from satchel.actions.backing_up.running import run_backup
+from satchel.actions.backing_up.setup import SetupOptions, backup_setup
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
@@ -31,6 +32,14 @@ def freshness(gateway: Served, _: Owner) -> Response:
     return answer({"checks": list(check_backups(gateway.settings))})
 
 
+@router.get("/setup")
+def setup(
+    options: Annotated[SetupOptions, query(backup_setup)], gateway: Served, _: Owner
+) -> Response:
+    """Show how backups are configured, and which lines to add to which file."""
+    return answer(backup_setup.run(gateway.settings, options))
+
+
 @router.post("", status_code=202)
 def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _: Owner) -> Response:
     """Back the store up to each destination, as a job; what went wrong at one is in its result."""
@@ -48,6 +57,8 @@ def verify(
     """Read backups again, as a job: the newest, those that are named, or all."""
 
     def work(tell: Tell) -> object:
-        return verify_backups.run(gateway.settings, with_progress(options, tell))
+        return verify_backups.json(
+            verify_backups.run(gateway.settings, with_progress(options, tell))
+        )
 
     return begun(gateway.works, "backup verify", work)

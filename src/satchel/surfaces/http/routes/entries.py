@@ -4,9 +4,11 @@ from typing import Annotated
 
 from fastapi import Header, Response
 
+from satchel.actions.log import LogOptions, log
 from satchel.actions.memories import operations
 from satchel.actions.memories.operations import (
     ForgetOptions,
+    GraphOptions,
     HistoryOptions,
     LinksOptions,
     ListOptions,
@@ -14,11 +16,12 @@ from satchel.actions.memories.operations import (
     RememberOptions,
     UpdateOptions,
 )
+from satchel.actions.moving.comparing import DiffOptions, diff
 from satchel.actions.recall import RecallOptions, recall_in
 from satchel.errors import RetiredMemoryError
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
-from satchel.surfaces.http.asking import Asking
+from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.operations import body, query, serves
 
 router = routes(prefix="/v1/banks/{bank}", tags=["entries"])
@@ -77,6 +80,34 @@ def links(
 ) -> Response:
     """Show what a memory is linked to."""
     return answer(caller.run(bank, operations.links, options))
+
+
+@router.get("/graph")
+def graph(
+    bank: str, options: Annotated[GraphOptions, query(operations.graph)], caller: Asking
+) -> Response:
+    """Return the memories of a bank and the links between them, as nodes and edges."""
+    return answer(caller.run(bank, operations.graph, options))
+
+
+@router.get("/log")
+def list_log(bank: str, options: Annotated[LogOptions, query(log)], caller: Owner) -> Response:
+    """List the entries of a bank's log, each verified, with its proof."""
+    return answer(caller.run(bank, log, options))
+
+
+@router.get("/diff")
+def compare_banks(
+    bank: str,
+    options: Annotated[
+        DiffOptions, query(diff, a="bank", b="other", a_as_of="as_of", b_as_of="other_as_of")
+    ],
+    caller: Owner,
+    gateway: Served,
+) -> Response:
+    """Compare a bank with another one, or with itself at another moment."""
+    del bank, caller
+    return answer(diff.run(gateway.settings, options, banks_only=True))
 
 
 @router.get("/entries/{entry}/path")

@@ -1,15 +1,24 @@
 """Memory in and out: files on the server where the operator allows it, and streams anywhere."""
 
 from asyncio import to_thread
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated
 
-import msgspec
 from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
+from satchel.actions.operating.exports import (
+    ExportBankRequest,
+    ExportRequest,
+    export,
+    export_bank,
+    named,
+)
+from satchel.actions.operating.imports import ImportBankRequest, ImportRequest, import_, import_bank
+from satchel.api.bank import export_to
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Private
@@ -18,12 +27,14 @@ from satchel.ports.registry import formats
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
 from satchel.surfaces.http.document.examples import gives_file, takes_file
+from satchel.surfaces.http.operations import body, query
 from satchel.surfaces.http.streams import received
 from satchel.surfaces.http.works import Tell, when_free
 
 router = routes(tags=["moving"])
+
+_ANY_PATH = {"path": "-"}
 
 _OUTSIDE = (
     "Name a path in the folders that the operator allows. Or use the streams:"
@@ -38,78 +49,70 @@ _OPERATOR = (
 
 
 @router.post("/v1/export")
-def export(body: ServerExport, caller: Owner) -> Response:
+def export_(options: Annotated[ExportBankRequest, body(export_bank)], caller: Owner) -> Response:
     """Write a bank to a file on the server, in the folders that the operator allows."""
-    options = body.said("bank_id", "path")
     try:
-        done = caller.satchel.export_bank(body.bank_id, body.path, **options)
+        with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
+            done = export_bank.run(banks, options)
     except ContainmentError as error:
         raise _told(error, caller) from error
-    said = {"bank_id": body.bank_id, "path": body.path, "exported_count": done.entries}
-    told = {"receipt": done.receipt, "losses": done.losses, "notes": done.notes}
-    return answer({**said, **told, **({"sidecar": done.sidecar} if done.sidecar else {})})
+    result: dict[str, object] = {
+        "bank_id": options.bank_id,
+        "path": options.path,
+        "exported_count": done.entries,
+    }
+    result |= {"receipt": done.receipt, "losses": done.losses, "notes": done.notes}
+    return answer(result | ({"sidecar": done.sidecar} if done.sidecar else {}))
 
 
 @router.post("/v1/import")
-def import_(body: ServerImport, caller: Owner) -> Response:
+def import_file(
+    options: Annotated[ImportBankRequest, body(import_bank)], caller: Owner
+) -> Response:
     """Bring a file on the server into a bank, which is made if it is not there."""
-    options = body.said("bank_id", "path", "format") | {"from_": body.format}
     try:
-        done = caller.satchel.import_bank(body.bank_id, body.path, **options)
+        with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
+            done = import_bank.run(banks, options)
     except ContainmentError as error:
         raise _told(error, caller) from error
     caller.forget()
     counts = done.banks[0].done
-    said = {
+    result = {
         "imported": counts.added,
         "skipped": counts.known + counts.twice + counts.skipped,
         "errors": [str(one) for one in done.refused],
     }
-    return answer({**said, "banks": done.banks, "receipts": done.receipts, "plan": done.plan})
+    return answer({**result, "banks": done.banks, "receipts": done.receipts, "plan": done.plan})
 
 
 @router.get("/v1/banks/{bank}/download", responses=gives_file(BYTES, *ARTIFACTS.values(), JSON))
 def download(
-    bank: str,
-    caller: Asking,
-    format: Annotated[str, Query(max_length=64)] = "pam",
-    components: Annotated[list[Component], Query()] = [],
-    tags: Annotated[list[str], Query()] = [],
-    since: str | None = None,
-    until: str | None = None,
-    sign: bool = True,
-    dry_run: bool = False,
+    bank: str, options: Annotated[ExportRequest, query(export, supplied=_ANY_PATH)], caller: Asking
 ) -> Response:
     """Return a bank as a file of any format that is written; the receipt's id is in a header.
 
     With ``dry_run`` there is no file: the answer says what would be in it, and what it would lose.
     """
     private = Private()
+    format_ = options.to or "pam"
     try:
-        name = _file_name(format)
+        name = _file_name(format_)
+        unsigned = options.unsigned or not caller.is_owner
+        options = replace(options, path=name, to=format_, unsigned=unsigned)
         with Outlet.named(private.folder / name, called=f"download of {name}") as outlet:
-            done = caller.bank(bank).export(
-                outlet,  # type: ignore[arg-type]  # what is open already needs no permission
-                format=format,
-                components=components,
-                tags=tags,
-                since=since,
-                until=until,
-                sign=sign and caller.is_owner,
-                dry_run=dry_run,
-            )
+            done = export_to(caller.bank(bank), outlet, export, options)
     except BaseException:
         private.close()
         raise
-    if dry_run:
+    if options.dry_run:
         private.close()
-        return answer(msgspec.structs.replace(done, output=name))
+        return answer(done)
     headers = {"X-Satchel-Receipt": done.receipt or "", "X-Satchel-Lost": str(done.lost)}
     if done.output_digest is not None:
         headers["ETag"] = f'"{done.output_digest}"'
     return FileResponse(
         private.folder / name,
-        media_type=media_type(format),
+        media_type=media_type(format_),
         filename=name,
         headers=headers,
         background=BackgroundTask(private.close),
@@ -120,15 +123,11 @@ def download(
 @takes(Takes.FILE)
 async def upload(
     bank: str,
+    options: Annotated[ImportRequest, query(import_, supplied=_ANY_PATH)],
     request: Request,
     caller: Owner,
     gateway: Served,
     name: Annotated[str, Query(max_length=200)] = "upload",
-    format: Annotated[str | None, Query(max_length=64)] = None,
-    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip",
-    dry_run: bool = False,
-    skip_bad: bool = False,
-    text_member: Annotated[str | None, Query(max_length=200)] = None,
     wait: bool = True,
 ) -> Response:
     """Bring the body, a file of any format that is read, into a bank, made if it is not there.
@@ -137,18 +136,12 @@ async def upload(
     """
     private = await received(request, name)
 
-    options = {
-        "from_": format,
-        "on_conflict": on_conflict,
-        "dry_run": dry_run,
-        "skip_bad": skip_bad,
-        "text_member": text_member,
-    }
-
     def bring(tell: Tell) -> object:
         with OpenFile.named(private.file) as file:
             file.path = Path(PurePosixPath(name).name)  # what its sender calls it
-            return caller.satchel.import_bank(bank, file, progress=tell, **options)  # type: ignore[arg-type]
+            with caller.satchel._imported() as usual:  # noqa: SLF001 - as its method does
+                target = replace(usual, bank=named(bank), source=file)
+                return import_.run(target, replace(options, progress=tell))
 
     def work(tell: Tell) -> object:
         try:
@@ -179,5 +172,5 @@ def _file_name(format: str) -> str:
 def _told(error: ContainmentError, caller: Owner) -> ContainmentError:
     """Return an error of a path, with what the caller or the operator can do."""
     has_roots = caller.settings.options.portability.roots is not None
-    error.hint = _OUTSIDE if has_roots else _OPERATOR
+    error.hint, error.command_hint = _OUTSIDE if has_roots else _OPERATOR, None
     return error
