@@ -192,12 +192,15 @@ class View(Banks):
         then, and merges; it would go through a whole bank for a type that few records have. Those
         that are no memories are such types: a bank is known by them before anything else is read.
         """
-        of_one = (wanted.session, wanted.run, wanted.user, wanted.slot)  # which have indexes
+        bank = f"bank = {self._number(bank)} AND"
+        if any(name is not None for name in (wanted.session, wanted.run, wanted.slot)):
+            yield f"{_SELECT} WHERE {bank}", wanted  # whose indexes begin with the bank
+            return
         is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
-        is_few = is_few and all(name is None for name in of_one)
+        is_few = is_few and wanted.user is None
         if wanted.types and (is_few or wanted.types.isdisjoint(_MEMORIES)):
-            typed = f"{_SELECT} INDEXED BY record_type WHERE bank = {self._number(bank)} AND"
             for one in sorted(wanted.types):
+                typed = f"{_SELECT} INDEXED BY record_type WHERE {bank}"
                 yield typed, replace(wanted, types=frozenset([one]))
         else:
             yield f"{_SELECT} WHERE", wanted
