@@ -21,6 +21,7 @@ from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
+from satchel.actions.bank_health import verify_bank
 from satchel.actions.configured.files import nearest
 from satchel.actions.diagnosing import versions
 from satchel.actions.filing.opened import opened_files
@@ -178,11 +179,12 @@ class Tools:
         ] = None,
         bank: InBank = None,
     ) -> answers.Verified:
-        """Check that a bank, or an artifact, is what was signed: every record, no exceptions."""
+        """Verify a bank, or an artifact: every record. By a token: every memory that it shows."""
         with _told():
             if artifact is None:
-                counts = self._bank(bank).stats()
-                return answers.Verified(outcome="good", problems=[], memories=counts.memories)
+                with self._bank(bank)._context() as opened:  # noqa: SLF001
+                    memories = verify_bank(opened).memories
+                return answers.Verified(outcome="good", problems=[], memories=memories)
             with received(artifact) as file:
                 found = verify(file, self._asker.settings, VerifyOptions(deep=True, remember=False))
         problems = [f"{one.outcome}: {one.message}" for one in found.findings]
