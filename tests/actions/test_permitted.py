@@ -352,7 +352,7 @@ def test_what_a_token_does_not_cover_is_not_there(
     assert export(holder, tmp_path / "out.pam.jsonl", ExportOptions(key=HOLDER)).entries == 1
     for text, identity in stocked.items():
         if text == "green tea":
-            assert show(holder, identity).memory is not None
+            assert show(holder, identity).text == text
             continue
         for wanted in (identity, identity[:20]):
             for look in (show, raw, history):

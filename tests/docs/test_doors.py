@@ -8,28 +8,21 @@ import pytest
 from http_kit import serving
 
 import satchel
-from docs.interfaces import offered
-from satchel.api.bank import Bank
-from satchel.api.code import Code
-from satchel.api.continuity.sessions import Sessions
-from satchel.api.sharing.owning import Owners
-from satchel.api.sharing.tokens import Tokens
-from satchel.api.upkeep.backups import Backups
-from satchel.api.waking import Quarantine
+from docs.interfaces import CLASSES, offered
 from satchel.files import MemoryStore
 from satchel.surfaces.cli._parser import index
 from satchel.surfaces.mcp.server import server
 
 SAID = tomllib.loads((Path(__file__).parents[2] / "docs/doors.toml").read_text())
-CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Owners, Quarantine, Code, Backups)
 NO_ACTION = {
     "Owners": {"propose"},
     "Satchel": {"open", "close", "hook_counts", "bank", "list_banks"},
     "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files", "owners"},
     "Backups": {"open"},
+    "Sessions": {"messages"},
 }
 VALUES = {
-    "Backups", "Bank", "Conversion", "Overview", "Satchel", "SatchelError", "Sealed",
+    "Agents", "Backups", "Bank", "Conversion", "Overview", "Satchel", "SatchelError", "Sealed",
     "Verification", "derive",
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx2 as httpx
 import msgspec
 import pytest
@@ -86,7 +87,7 @@ def test_attack_an_argument_that_a_tool_does_not_know_is_refused(own_home: Path)
         "rehydrate": {"task": "x"},
         "forget": {"ids": ["blake3:" + "0" * 64]},
         "pam_import_memory": {"artifact": "eHg="},
-        "fork_session": {"session": "x"},
+        "session_fork": {"session": "x"},
         "show": {"id": "x"},
         "update": {"id": "x"},
         "memory": {"command": "view", "path": "/memories"},
@@ -184,6 +185,24 @@ async def _artifacts(client: Client, text: str) -> list[str]:
     return made
 
 
+def test_attack_an_edit_that_doctor_finds_is_found_by_verify_memory(own_home: Path) -> None:
+    """A forged link changes none of the numbers of a bank: only an audit notices it."""
+
+    async def work(client: Client) -> None:
+        await call(client, "remember", text="the ferry leaves at nine")
+        assert (await call(client, "verify_memory"))["outcome"] == "good"
+        connection = apsw.Connection(str(own_home / "satchel.db"))
+        connection.execute(
+            "INSERT INTO link SELECT number, 'one', 'other', 'similar_to', 2 FROM bank"
+        )
+        connection.close()
+        refused = await client.call_tool("verify_memory", {})
+        assert refused.is_error
+        assert "links" in str(refused.content)
+
+    asked(work)
+
+
 def test_instructions_in_memory_stay_data(own_home: Path) -> None:
     """No line of what a tool answers begins with a role, and no template token survives."""
     del own_home
@@ -244,7 +263,7 @@ def test_memory_files_are_those_of_the_tool(own_home: Path) -> None:
         ("forget", {"ids": ["abcdef123456"]}, "memory.unknown"),
         ("recall", {"query": "x", "bank": "nothing here"}, "bank.unknown"),
         ("pam_import_memory", {"artifact": "no base64!"}, "malformed"),
-        ("fork_session", {"session": "none"}, "session.unknown"),
+        ("session_fork", {"session": "none"}, "session.unknown"),
     ],
     ids=["memory", "bank", "base64", "session"],
 )

@@ -6,7 +6,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from satchel.jobs.callbacks import OnRecord
 from satchel.seal.artifact.body import Progress
 
 FilePath = str | PathLike[str]
@@ -113,67 +112,3 @@ class CodeQueryArguments(TypedDict, total=False):
 
     limit: int
     """How many symbols or edges; 50 when not given."""
-
-
-class ImportArguments(TypedDict, total=False):
-    """Optional arguments of ``Bank.import_``."""
-
-    from_: str | None
-    """Format of the file, when it is not to be recognised."""
-
-    on_conflict: Literal["skip", "overwrite", "rename", "error"]
-    mirror: bool
-    """Overwrite, and delete what the source has no longer."""
-
-    include_deleted: bool
-    """Bring what was deleted at a live source, as deleted memories."""
-
-    embeddings: bool
-    """Keep the vectors of a live source with its memories."""
-
-    dry_run: bool
-    """Change nothing, and say what would be done: ``Imported.plan``."""
-
-    accept_loss: Sequence[str]
-    """Fields that may be lost; ``all`` for whatever there is."""
-
-    sidecar: Path | None
-    """The file's sidecar, where it is not beside it."""
-
-    ignore_sidecar: bool
-    """Read the file without its sidecar, though it has one."""
-
-    receipt: Path | None
-    """Where a copy of the receipt goes; it is kept in any case."""
-
-    progress: OnRecord | None
-    """Is told how far it got."""
-
-    scrub_secrets: bool
-    skip_bad: bool
-    """Leave out records that are malformed or too large, and count and name them."""
-
-    text_member: str | None
-    """The member of a row that is its text, where it is not one of the usual ones."""
-
-    near_duplicates: Literal["off", "list", "skip", "merge"] | None
-    """What to do with memories that say what another one says in other words."""
-
-    re_embed: bool
-    """Make vectors afterwards, as ``Bank.embed`` does."""
-
-    re_extract_entities: bool
-    """Find entities anew, in place of those in the file."""
-
-    unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
-    trusted_keys: Sequence[str]
-
-
-class ImportBankArguments(ImportArguments, total=False):
-    """Optional arguments of ``Satchel.import_bank``."""
-
-    allowed_roots: Roots | None
-    """Folders that the path may be in; they narrow what the operator has set."""
-
-    allow_uncontained: bool
-    """That the path is the caller's own choice and may be anywhere, if no roots are set."""

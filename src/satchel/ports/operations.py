@@ -72,6 +72,7 @@ class Option:
         short: A flag of one letter, such as ``-o``.
         argument: Positional on the command line.
         metavar: What the command line shows for the value.
+        cli_default: What the command line takes if a required option is not given.
         cli: ``Absent`` where the command line does not offer it.
         python: ``Absent`` where Python does not offer it.
         http: ``Absent`` where HTTP does not offer it.
@@ -92,6 +93,7 @@ class Option:
     short: str = ""
     argument: bool = False
     metavar: str = ""
+    cli_default: str = ""
     cli: Absent | None = None
     python: Absent | None = None
     http: Absent | None = None

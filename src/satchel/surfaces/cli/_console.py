@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -67,6 +67,9 @@ class State:
     json: bool = False
     data_on_stdout: bool = False
     """Whether standard output is the file that was asked for; reports go to standard error."""
+
+    held: ExitStack = field(default_factory=ExitStack)
+    """What an operation needs open until it is done, such as the file that it reads."""
 
     _settings: "list[Settings]" = field(default_factory=list)
 
@@ -332,9 +335,9 @@ def progress(
         if not is_shown and monotonic() - began >= after:
             bar.start()
             is_shown = True
-        due = is_shown and monotonic() - drawn >= _REDRAWN
-        bar.update(task, completed=done, total=total, refresh=due)
-        drawn = monotonic() if due else drawn
+        if is_shown and (monotonic() - drawn >= _REDRAWN or done == total):
+            bar.update(task, completed=done, total=total, refresh=True)
+            drawn = monotonic()
 
     try:
         yield tell

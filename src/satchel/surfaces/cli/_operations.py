@@ -41,6 +41,7 @@ def command(
     status: Callable[[_R], int] | None = None,
     extra: type[Any] | None = None,
     prepare: Callable[..., None] | None = None,
+    choose: Callable[[Any, Any], Any] | None = None,
 ) -> None:
     """Add the command of an operation.
 
@@ -59,7 +60,10 @@ def command(
             owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
         status: Returns the exit status for a result.
         extra: An options class of what only the command line offers, such as where to read from.
-        prepare: Changes the values of the options by those of ``extra``.
+        prepare: Changes the values of the options by those of ``extra``. What it enters into
+            ``state.held`` stays open until the operation is done.
+        choose: Completes the options once it is open what the operation works on, such as by asking
+            at a terminal.
 
     An option ``output`` may be ``-``, standard output; with an option ``propose``, what more owners
     have to sign is written to a file.
@@ -72,11 +76,12 @@ def command(
         as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
         given = _given(offered, values)
         more = () if extra is None else (extra(**_given(more_fields, values)),)
-        if prepare is not None:
-            prepare(given, *more)
         bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
-        output = given.get("output")
-        with ExitStack() as held:
+        with ExitStack() as state.held:
+            held = state.held
+            if prepare is not None:
+                prepare(given, *more)
+            output = given.get("output")
             if given.get("propose") is not None:
                 held.enter_context(_proposed(given["propose"], as_json=as_json))
             if output is not None:
@@ -84,13 +89,11 @@ def command(
             tell = held.enter_context(bar)
             options = operation.options(**given, **dict.fromkeys(supplied, tell))
             supplied_here = _internal(operation, options, internal)
-            if bank is not None:
-                opened = bank(wanted_bank, options, *more)
-            else:
-                opened = nullcontext(state.settings) if context is None else context(options, *more)
-            result = operation.run(held.enter_context(opened), options, **supplied_here)
+            there = held.enter_context(_opened(bank, context, wanted_bank, (options, *more)))
+            options = options if choose is None else choose(there, options)
+            result = operation.run(there, options, **supplied_here)
         if output == _STDOUT:
-            result = replace(cast("Any", result), output=_STDOUT)
+            result = _on_stdout(result)
         shown = _print(operation.json(result)) if as_json else views(result, *more)
         return (shown or 0) if status is None else status(result)
 
@@ -101,6 +104,21 @@ def command(
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
+
+
+def _opened(
+    bank: Opens | None, context: Opens | None, wanted: str | None, options: tuple[Any, ...]
+) -> AbstractContextManager[Any]:
+    if bank is not None:
+        return bank(wanted, *options)
+    return nullcontext(state.settings) if context is None else context(*options)
+
+
+def _on_stdout(result: Any) -> Any:
+    """Return a result that names standard output as what was written, itself or in its export."""
+    if hasattr(result, "export"):
+        return replace(result, export=_on_stdout(result.export))
+    return replace(result, output=_STDOUT)
 
 
 def _print(value: Any) -> int:
@@ -207,8 +225,8 @@ def _parameter(field: Field) -> Parameter:
         flags=[] if option.argument else [on, *([option.short] if option.short else [])],
         off=[off] if off and not option.argument else [],
         metavar=option.metavar or "|".join(field.choices),
-        default=field.default if has_default else None,
+        default=field.default if has_default else option.cli_default or None,
         is_many=is_many,
-        is_required=field.is_required,
+        is_required=field.is_required and not option.cli_default,
         values=option.values or "|".join(field.choices),
     )

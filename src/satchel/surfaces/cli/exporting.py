@@ -31,7 +31,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_secrets,
 )
-from satchel.surfaces.cli._stdout import NAME, output_file, path_or_address
+from satchel.surfaces.cli._stdout import output_file, path_or_address
 from satchel.surfaces.cli._tree import Group
 from satchel.transfer.comparing import Comparison, Only
 
@@ -63,7 +63,6 @@ class Encryption(Options):
 
 
 def _prepare(given: dict[str, Any], encryption: Encryption) -> None:
-    given.setdefault("path", NAME)
     if encryption.encrypt_passphrase:
         given["file_passphrase"] = _passphrase.new_of_file(state.passphrase_file)
 

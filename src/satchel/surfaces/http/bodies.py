@@ -28,20 +28,6 @@ class Reason(Body):
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
 
 
-class ServerImport(Body):
-    """A file on the server that is to be brought into a bank."""
-
-    bank_id: str = Field(examples=["assistant"])
-    path: str = Field(examples=["assistant.ama.jsonl"])
-    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip"
-    format: str | None = None
-    dry_run: bool = False
-    skip_bad: bool = False
-    text_member: str | None = None
-    accept_loss: list[str] = []
-    ignore_sidecar: bool = False
-
-
 class Disclosure(Body):
     """Which entries of an artifact's bank go to somebody."""
 
@@ -56,37 +42,3 @@ class FileText(Body):
     """The text of a memory file."""
 
     text: str = Field(max_length=8_000_000, examples=["buy tea"])
-
-
-class NewSession(Body):
-    """A conversation that begins."""
-
-    name: str | None = Field(None, max_length=500, examples=["planning"])
-    messages: list[dict[str, Any]] = Field(
-        [], max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
-    )
-    agent: str | None = None
-    user: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class NewMessages(Body):
-    """What was said, or changed, since."""
-
-    messages: list[dict[str, Any]] = Field(
-        min_length=1, max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
-    )
-
-
-class NewCheckpoint(Body):
-    """A point of a session that is to be kept."""
-
-    name: str | None = Field(None, max_length=500, examples=["before the change"])
-    at: str | None = Field(None, max_length=200)
-
-
-class Fork(NewCheckpoint):
-    """Where another session is to go on from."""
-
-    as_of: bool = False
-    """Whether memories that came after the point are hidden from it."""

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from satchel.actions.memories.changing import Revised
 from satchel.actions.memories.remembering import Remembered
+from satchel.actions.sessions.branching import Forked
 from satchel.rehydrate.listing import Listing
 from satchel.rehydrate.rehydrated import Rehydrated
 
@@ -80,6 +81,13 @@ def rehydrated(found: Rehydrated) -> CallToolResult:
     return _result(found.text or "No memory is relevant.", values)
 
 
+def forked(made: Forked) -> CallToolResult:
+    """Return the conversation that continues another."""
+    name = f" {made.name!r}" if made.name else ""
+    text = f"Forked{name} as {_short(made.id)}, with {made.messages} messages."
+    return _result(text, {"session": made.id, "from_session": made.source})
+
+
 def _short(identity: str) -> str:
     return identity.removeprefix(_PREFIX)[:_SHORT]
 
@@ -132,11 +140,3 @@ class Imported(BaseModel):
     text: str = Field(description="The memories that matter, framed as data.")
     notice: str
     receipts: list[str]
-
-
-class ForkMade(BaseModel):
-    """A session that goes on from a point of another one."""
-
-    session: str
-    from_session: str
-    at: str | None

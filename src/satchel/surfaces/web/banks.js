@@ -96,7 +96,7 @@ async function recalled(id, query, span) {
     el("ol", { class: "list" }, found.memories.map((one) => el("li", {},
       link(to("b", id, "e", one.id), el("span", { class: "said" }, clipped(one.text, 400))),
       chips(one.type, `trust: ${one.trust}`, one.score === undefined ? null : `score ${one.score.toFixed(2)}`,
-        one.moment ? when(one.moment) : null)))),
+        moment(one) ? when(moment(one)) : null)))),
     notes(found.notes),
     el("p", { class: "soft small" }, `Proved by the head of ${count(found.proved_by.size, "record")}, root `,
       mono(short(found.proved_by.root))),

@@ -109,7 +109,7 @@ const where = (scope) => ({ user: scope?.user, agent: scope?.agent, run: scope?.
 
 export async function entry(bank, memory, again) {
   const shown = await get(path("banks", bank, "entries", memory));
-  const one = shown.memory;
+  const one = COMPONENTS.includes(shown.type) ? shown : null;
   const drawn = el("div"), versions = el("div");
   into(drawn, () => linked(bank, memory));
   if (one) into(versions, () => past(bank, memory));
@@ -119,7 +119,7 @@ export async function entry(bank, memory, again) {
     el("div", { class: "text" }, one ? gist(one) : shown.record.type),
     one ? el("div", { class: "row" },
       shown.state === "current" ? [
-        one.text === undefined ? null : button("Change", () => changing(bank, one)),
+        shown.record.text === undefined ? null : button("Change", () => changing(bank, one)),
         quiet("Forget", () => forgetting(bank, one, again)),
       ] : null,
       ["deleted", "expired"].includes(shown.state) ? button("Restore", () => restored(bank, one, again)) : null) : null,
@@ -134,7 +134,7 @@ export async function entry(bank, memory, again) {
     one ? [el("h2", {}, "Versions"), versions] : null,
     el("h2", {}, "Proof"),
     facts({
-      id: mono(shown.record.id), place: `${shown.place + 1} of ${shown.proof.size}`, root: mono(shown.proof.root),
+      id: mono(shown.record.id), place: `${shown.position + 1} of ${shown.proof.size}`, root: mono(shown.proof.root),
       "signed at": when(shown.proof.at), by: mono(shown.proof.key), epoch: shown.proof.epoch,
     }),
     notes(shown.notes),

@@ -49,7 +49,7 @@ def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return opened_bank(state.settings, bank, writes=True)
 
 
-def _show_made(made: TokenChain, *_: Any) -> None:
+def _show_made(made: TokenChain, _: object = None) -> None:
     if made.output is None:
         print_text(made.text + "\n")
         return
