@@ -72,7 +72,7 @@ def test_a_call_shows_its_parameters_at_run_time(
     """``help()``, ``inspect.signature`` and Jupyter: names, types, defaults, meanings."""
     parameters = dict(inspect.signature(call).parameters)
     for first in list(parameters.values()):
-        if first.kind is inspect.Parameter.POSITIONAL_ONLY:  # what it works on
+        if first.kind is first.POSITIONAL_ONLY or first.name == "self":  # what it works on
             del parameters[first.name]
     assert set(parameters) == {field.name for field in operation.offered("python")}
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters.values())
