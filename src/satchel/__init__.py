@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from satchel.actions.converting import Conversion
     from satchel.actions.inspecting import Overview
     from satchel.actions.memories.values import Memory
-    from satchel.api import convert, inspect, verify
     from satchel.api.agents.moving import agents, export_agent, import_agent
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
+    from satchel.api.transfer import convert, inspect, list_formats, verify
     from satchel.api.upkeep.backups import Backups
     from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
@@ -40,17 +40,18 @@ _WHERE = {
     "Verification": "satchel.seal.verify.verification",
     "agents": "satchel.api.agents.moving",
     "attenuate": "satchel.api.sharing.tokens",
-    "convert": "satchel.api",
+    "convert": "satchel.api.transfer",
     "copy_store": "satchel.api.operating",
     "decrypt_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
     "encrypt_store": "satchel.api.operating",
     "export_agent": "satchel.api.agents.moving",
     "import_agent": "satchel.api.agents.moving",
-    "inspect": "satchel.api",
+    "inspect": "satchel.api.transfer",
+    "list_formats": "satchel.api.transfer",
     "migrate": "satchel.api.operating",
     "pipeline": "satchel.api.waking",
-    "verify": "satchel.api",
+    "verify": "satchel.api.transfer",
 }
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "export_agent",
     "import_agent",
     "inspect",
+    "list_formats",
     "migrate",
     "pipeline",
     "verify",

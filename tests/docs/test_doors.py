@@ -28,7 +28,7 @@ NO_ACTION = {
     "Sessions": {"messages"},
 }
 VALUES = {
-    "Backups", "Bank", "Conversion", "Overview", "Satchel", "SatchelError", "Sealed",
+    "Backups", "Bank", "Conversion", "Memory", "Overview", "Satchel", "SatchelError", "Sealed",
     "Verification", "derive",
 }  # fmt: skip
 
