@@ -7,6 +7,7 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 import satchel
+from satchel.api.agents import Agents
 from satchel.api.bank import Bank
 from satchel.api.code import Code
 from satchel.api.sessions import Sessions
@@ -19,7 +20,7 @@ from satchel.surfaces.cli._tree import Command, Group
 from satchel.surfaces.http.app import routers
 from satchel.surfaces.mcp.server import server
 
-CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups)
+CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups, Agents)
 
 Place = tuple[str, str]
 """An operation's name, and where it is: a command, a method, a route, a tool."""

@@ -3,8 +3,8 @@
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
 names do, ``copy_store``, ``encrypt_store`` and ``decrypt_store`` what those of ``store`` do,
-``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate`` does, ``export_agent`` and
-``import_agent`` what ``agent export`` and ``agent import`` do. Everything is loaded when first
+``Agents`` what ``agent`` does, ``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate``
+does. Everything is loaded when first
 used, so importing the package costs next to nothing.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from satchel.actions.converting import Conversion
     from satchel.actions.inspecting import Overview
     from satchel.actions.memories.values import Memory
-    from satchel.api.agents.moving import agents, export_agent, import_agent
+    from satchel.api.agents import Agents
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
     from satchel.api.satchel import Satchel
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from satchel.seal.verify.verification import Verification
 
 _WHERE = {
+    "Agents": "satchel.api.agents",
     "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
     "Conversion": "satchel.actions.converting",
@@ -38,15 +39,12 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.seal.verify.verification",
-    "agents": "satchel.api.agents.moving",
     "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api.transfer",
     "copy_store": "satchel.api.operating",
     "decrypt_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
     "encrypt_store": "satchel.api.operating",
-    "export_agent": "satchel.api.agents.moving",
-    "import_agent": "satchel.api.agents.moving",
     "inspect": "satchel.api.transfer",
     "list_formats": "satchel.api.transfer",
     "migrate": "satchel.api.operating",
@@ -55,6 +53,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Agents",
     "Backups",
     "Bank",
     "Conversion",
@@ -64,15 +63,12 @@ __all__ = [
     "SatchelError",
     "Sealed",
     "Verification",
-    "agents",
     "attenuate",
     "convert",
     "copy_store",
     "decrypt_store",
     "derive",
     "encrypt_store",
-    "export_agent",
-    "import_agent",
     "inspect",
     "list_formats",
     "migrate",

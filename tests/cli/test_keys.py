@@ -163,7 +163,7 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
     own_home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thief's file is a stranger's, also with --trust-key; one that verified here still is good."""
+    """A thief's file is a stranger's, also with --trust-key; what verified before is good."""
     thief = tmp_path / "thief"
     shutil.copytree(own_home, thief)
     satchel("key", "revoke", "default", "--reason", "stolen")

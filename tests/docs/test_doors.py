@@ -8,19 +8,12 @@ import pytest
 from http_kit import serving
 
 import satchel
-from docs.interfaces import offered
-from satchel.api.bank import Bank
-from satchel.api.code import Code
-from satchel.api.sessions import Sessions
-from satchel.api.sharing.tokens import Tokens
-from satchel.api.upkeep.backups import Backups
-from satchel.api.waking import Quarantine
+from docs.interfaces import CLASSES, offered
 from satchel.files import MemoryStore
 from satchel.surfaces.cli._parser import index
 from satchel.surfaces.mcp.server import server
 
 SAID = tomllib.loads((Path(__file__).parents[2] / "docs/doors.toml").read_text())
-CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups)
 NO_ACTION = {
     "Satchel": {"open", "close", "hook_counts"},
     "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files"},
@@ -28,7 +21,8 @@ NO_ACTION = {
     "Sessions": {"messages"},
 }
 VALUES = {
-    "Backups", "Bank", "Conversion", "Memory", "Overview", "Satchel", "SatchelError", "Sealed",
+    "Agents", "Backups", "Bank", "Conversion", "Memory", "Overview", "Satchel", "SatchelError",
+    "Sealed",
     "Verification", "derive",
 }  # fmt: skip
 

@@ -99,7 +99,7 @@ def command(
             options = options if choose is None else choose(there, options)
             result = operation.run(there, options, **supplied_here)
         if output == _STDOUT:
-            result = replace(cast("Any", result), output=_STDOUT)
+            result = _on_stdout(result)
         shown = _print(operation.json(result)) if as_json else views(result, *more)
         return (shown or 0) if status is None else status(result)
 
@@ -116,6 +116,13 @@ def _opened(
     if bank is not None:
         return bank(wanted, *options)
     return nullcontext(state.settings) if context is None else context(*options)
+
+
+def _on_stdout(result: Any) -> Any:
+    """Return a result that names standard output as what was written, itself or in its export."""
+    if hasattr(result, "export"):
+        return replace(result, export=_on_stdout(result.export))
+    return replace(result, output=_STDOUT)
 
 
 def _print(value: Any) -> int:

@@ -21,6 +21,7 @@ from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
+from satchel.actions.bank_health import verify_bank
 from satchel.actions.configured.files import nearest
 from satchel.actions.diagnosing import versions
 from satchel.actions.filing.opened import opened_files
@@ -183,15 +184,15 @@ class Tools:
     def verify_memory(
         self, bank: str | None, options: VerifyRequest, given: ArtifactToVerify
     ) -> answers.Verified:
-        """Verify a bank, or an artifact."""
+        """Verify a bank, or an artifact. By a token: every memory that it shows."""
         with _told():
             if given.artifact is None:
-                counts = self._bank(bank).stats()
-                return answers.Verified(outcome="good", problems=[], memories=counts.memories)
+                with self._bank(bank)._context() as opened:  # noqa: SLF001
+                    memories = verify_bank(opened).memories
+                return answers.Verified(outcome="good", problems=[], memories=memories)
             with received(given.artifact) as file:
-                found = verify_file.run(
-                    FileSource(settings=self._asker.settings, file=file), options
-                )
+                source = FileSource(settings=self._asker.settings, file=file)
+                found = verify_file.run(source, options)
         problems = [f"{one.outcome}: {one.message}" for one in found.findings]
         return answers.Verified(outcome=found.outcome.value, problems=problems)
 
