@@ -46,6 +46,7 @@ NOT_HERE = {
     "receipt list": "made by imports, whose cost would hide it",
     "job list": "jobs that ended are removed; a person has a handful",
     "key list": "one for each identity of a person",
+    "key identity list": "one for each encryption identity of a person",
     "bank list": "bench_banks: 1,000 and 10,000",
     "bank owner list": "owners of a bank, a handful",
     "backup list": "one for each backup that is retained",

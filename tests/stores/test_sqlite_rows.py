@@ -151,6 +151,20 @@ def test_a_column_that_holds_what_it_cannot_is_damage(path: Path, ledger: Ledger
     store.close()
 
 
+def test_a_record_that_is_held_by_another_number_than_one_is_damage(
+    path: Path, ledger: Ledger
+) -> None:
+    """The column says yes or no: 2 reads as yes, but no program of ours writes it."""
+    ledger.append(memories(1))
+    _sql(path, "UPDATE record SET hold = 2 WHERE type = 'semantic'")
+    store = SqliteStore(path)
+    with pytest.raises(StoreDamagedError), store.reading() as reader:
+        list(reader.scan(ledger.bank, Filter(held=True)))
+    with pytest.raises(StoreDamagedError), store.reading() as reader:
+        list(reader.column_blocks(ledger.bank, (), first=0))
+    store.close()
+
+
 @pytest.mark.parametrize("newest_first", [False, True])
 @pytest.mark.parametrize("name", ["session", "run", "slot"])
 def test_rows_of_one_session_are_found_by_its_index(

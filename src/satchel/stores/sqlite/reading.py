@@ -41,7 +41,12 @@ _KINDS: Kinds = (
     *(int, bytes, str, str, _BYTES, int, (int, NoneType), int, _BYTES, _TEXT),
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
-_SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
+_HOLD = "CASE WHEN record.hold IN (0, 1) THEN record.hold END"
+"""Gives no number, which is refused, where the column holds another one."""
+
+_SELECT = f"SELECT {', '.join(f'record.{name}' for name in _COLUMNS)} FROM record".replace(  # noqa: S608 - our own names
+    "record.hold", _HOLD
+)
 _NOMINATED = """
 SELECT place, score FROM (
     SELECT words.rowid AS place, round(rank, 9) AS score FROM words {joined}
@@ -55,7 +60,7 @@ SELECT count(*), coalesce(min(rowid), 0) FROM (
 )"""
 _IS_MARKED = "(retired IS NOT NULL OR hold <> 0 OR bank <> ?)"
 _MARKED = f"""
-SELECT place, bank, id, type, at, retired, hold FROM record
+SELECT place, bank, id, type, at, retired, {_HOLD} FROM record
 WHERE place BETWEEN ? AND ? AND {_IS_MARKED}"""  # noqa: S608 - our own names
 _NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
 _ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
