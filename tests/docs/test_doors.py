@@ -22,7 +22,8 @@ NO_ACTION = {
     "Sessions": {"messages"},
 }
 VALUES = {
-    "Agents", "Backups", "Bank", "Conversion", "Memory", "Overview", "Satchel", "SatchelError", "Sealed",
+    "Agents", "Backups", "Bank", "Conversion", "Memory", "Overview", "Satchel", "SatchelError",
+    "Sealed",
     "Verification", "derive",
 }  # fmt: skip
 
