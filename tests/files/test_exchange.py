@@ -207,7 +207,7 @@ def test_a_file_of_memories_comes_and_goes_on_the_command_line(
     assert run(["file", "import", str(source)]) == 1
     assert "c.md: there is other text" in capsys.readouterr().err
     assert run(["file", "export", str(output)]) == 5
-    assert run(["file", "export", str(output), "--force"]) == 0
+    assert run(["file", "export", str(output), "--overwrite"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def edit_command(
 def mv_command(
     old: At,
     new: Annotated[str, Argument(metavar="NEW", help="Its path afterwards.")],
-    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, Option("--overwrite", help="Replace what is there.")] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",

@@ -32,7 +32,7 @@ def import_command(
 @files.command("export")
 def export_command(
     output: Annotated[Path, Argument(help="The file to write; - for standard output.")],
-    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, Option("--overwrite", help="Replace what is there.")] = False,
     key: Key = None,
     as_json: Json = False,
 ) -> int:
