@@ -160,7 +160,7 @@ def _internal(
 
 
 def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
-    from satchel.surfaces.cli.operating._proposing import proposed
+    from satchel.surfaces.cli._proposals import proposed
 
     return proposed(Path(path), as_json=as_json)
 

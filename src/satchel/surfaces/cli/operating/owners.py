@@ -17,8 +17,8 @@ from satchel.ports.operations import Options
 from satchel.surfaces.cli._console import line, message, state, table
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import owner_key
+from satchel.surfaces.cli._proposals import show_matters
 from satchel.surfaces.cli._tree import Group
-from satchel.surfaces.cli.operating._proposing import show_matters
 
 owners = Group(help="Manage who decides about a bank, and how many must agree.")
 
