@@ -17,7 +17,8 @@ from vanished_kit import delete_store
 import satchel
 from satchel.actions.banks import create_bank
 from satchel.actions.config import load_settings
-from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.erasing.options import RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.actions.filing.opened import files_of_bank, namespace_of
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.memories import walking
@@ -84,7 +85,7 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "correct": lambda bank, there, _: correct(bank, there, Edit(members={"text": "y"})),
     "forget": lambda bank, there, _: forget(bank, [there]),
     "restore": lambda bank, there, _: restore(bank, [there]),
-    "redact": lambda bank, there, _: redact(bank, RedactOptions(ids=[there])),
+    "redact": lambda bank, there, _: redact.run(bank, RedactOptions(ids=[there])),
     "export": lambda bank, _, path: export(bank, path, ExportOptions()),
     "disclose": lambda bank, there, path: disclose(bank, [there], path, ExportOptions(key=HOLDER)),
     "read files": lambda bank, _, __: _files(bank).list_paths(),
