@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from satchel.actions.converting import Conversion
     from satchel.actions.inspecting import Overview
     from satchel.actions.memories.values import Memory
-    from satchel.api import convert, inspect, verify
     from satchel.api.agents import Agents
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
+    from satchel.api.transfer import convert, inspect, list_formats, verify
     from satchel.api.upkeep.backups import Backups
     from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
@@ -40,15 +40,16 @@ _WHERE = {
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.seal.verify.verification",
     "attenuate": "satchel.api.sharing.tokens",
-    "convert": "satchel.api",
+    "convert": "satchel.api.transfer",
     "copy_store": "satchel.api.operating",
     "decrypt_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
     "encrypt_store": "satchel.api.operating",
-    "inspect": "satchel.api",
+    "inspect": "satchel.api.transfer",
+    "list_formats": "satchel.api.transfer",
     "migrate": "satchel.api.operating",
     "pipeline": "satchel.api.waking",
-    "verify": "satchel.api",
+    "verify": "satchel.api.transfer",
 }
 
 __all__ = [
@@ -69,16 +70,19 @@ __all__ = [
     "derive",
     "encrypt_store",
     "inspect",
+    "list_formats",
     "migrate",
     "pipeline",
     "verify",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'satchel' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+if not TYPE_CHECKING:  # type checkers know the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module 'satchel' has no attribute {name!r}")
+        return getattr(import_module(_WHERE[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ from satchel.api.awaited.stores import (
     migrate,
     pipeline,
 )
+from satchel.api.awaited.transfer import convert, inspect, list_formats, verify
 
 open = Satchel.open  # noqa: A001 - satchel.aio.open() is how it is read
 """Open a store; see ``Satchel.open``. What it returns moves whole banks, awaited or not."""
@@ -23,10 +24,14 @@ __all__ = [
     "HierarchicalMemory",
     "HierarchicalTransfer",
     "Satchel",
+    "convert",
     "copy_store",
     "decrypt_store",
     "encrypt_store",
+    "inspect",
+    "list_formats",
     "migrate",
     "open",
     "pipeline",
+    "verify",
 ]

@@ -21,7 +21,8 @@ NO_ACTION = {
     "Sessions": {"messages"},
 }
 VALUES = {
-    "Agents", "Backups", "Bank", "Conversion", "Overview", "Satchel", "SatchelError", "Sealed",
+    "Agents", "Backups", "Bank", "Conversion", "Memory", "Overview", "Satchel", "SatchelError",
+    "Sealed",
     "Verification", "derive",
 }  # fmt: skip
 

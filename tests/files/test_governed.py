@@ -147,7 +147,10 @@ def test_a_holder_has_the_files_on_the_command_line(
     assert run([*reading, "file", "ls", "--root", str(tmp_path)]) == 3
     assert run([*writing, "file", "write", "a.md", "changed", "--actor", "owner"]) == 0
     assert run([*writing, "file", "promote", "a.md", "b.md"]) == 3
-    for leaving in (["export", "-o", str(tmp_path / "out.json")], ["sync", str(tmp_path / "notes")]):
+    for leaving in (
+        ["export", "-o", str(tmp_path / "out.json")],
+        ["sync", str(tmp_path / "notes")],
+    ):
         assert run([*writing, "file", *leaving]) == 3
     assert not list(tmp_path.glob("out*")) + list(tmp_path.glob("notes*"))
     with Satchel.open() as satchel:

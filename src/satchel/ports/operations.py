@@ -334,6 +334,8 @@ class Operation(Generic[_C, _O, _P, _R]):
         Raises:
             TypeError: If the operation returns a list that has no name.
         """
+        if hasattr(result, "to_json"):
+            return result.to_json()
         if not isinstance(result, list | tuple) or hasattr(result, "_asdict"):
             return _plain(result)
         if not self.items:

@@ -160,7 +160,7 @@ class ImportTarget:
 
     settings: Settings
     bank: str | None
-    """The bank that everything goes into; None for one for each owner in the input."""
+    """The bank that everything goes into; None for one for each owner, or the default bank."""
 
     owner: Callable[[str | None], SigningKey]
     """Gives the key of a name that owns banks that are created."""
@@ -191,6 +191,9 @@ def import_(target: ImportTarget, options: ImportRequest) -> Imported:
     that `--accept-loss` does not name. What the file's format has no place for is read from its
     sidecar, FILE.satchel.jsonl, if `satchel export --sidecar` wrote one. With a provider set, the
     memories are imported into that.
+
+    Without a bank named, each user or agent in the file has its own; a file that names none, or an
+    export of your own chats, is imported into the default bank.
 
     Raises:
         ContainmentError: If the path is not where it may be, or nothing says where; a

@@ -37,6 +37,7 @@ def command(
     bank: Opens | None = None,
     bank_help: str = BANK.help,
     label: str = "",
+    unit: str = "records",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
     extra: type[Any] | None = None,
@@ -56,6 +57,7 @@ def command(
             options.
         bank_help: What ``--bank`` means, if not the bank to work on.
         label: Of the progress bar, where the operation reports progress.
+        unit: What it counts: ``records`` or ``bytes``.
         internal: Returns what the command line supplies besides the options, other than the keys of
             owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
         status: Returns the exit status for a result.
@@ -76,7 +78,11 @@ def command(
         as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
         given = _given(offered, values)
         more = () if extra is None else (extra(**_given(more_fields, values)),)
-        bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
+        bar = (
+            progress(label, True, records=unit == "records", after=_PATIENCE)
+            if supplied
+            else nullcontext()
+        )
         with ExitStack() as state.held:
             held = state.held
             if prepare is not None:

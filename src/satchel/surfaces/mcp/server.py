@@ -21,6 +21,7 @@ from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
+from satchel.actions.bank_health import verify_bank
 from satchel.actions.configured.files import nearest
 from satchel.actions.diagnosing import versions
 from satchel.actions.filing.opened import opened_files
@@ -35,12 +36,12 @@ from satchel.actions.memories.operations import (
     ShowOptions,
     UpdateOptions,
 )
+from satchel.actions.operating.conversions import FileSource, VerifyRequest, verify_file
 from satchel.actions.operating.exports import ExportRequest, export
 from satchel.actions.operating.imports import ImportRequest, import_
 from satchel.actions.recall import RecallOptions, recall_in
 from satchel.actions.sessions.branching import fork
 from satchel.actions.sessions.options import ForkOptions
-from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.listings import newest_listing, recalled_listing, shown_listing
 from satchel.actions.waking.options import RehydrateOptions
 from satchel.actions.waking.rehydrating import rehydrate_file, rehydrate_memories
@@ -56,7 +57,7 @@ from satchel.surfaces.mcp import answers
 from satchel.surfaces.mcp.artifacts import MOST_BYTES, received
 from satchel.surfaces.mcp.asking import Asker, asking
 from satchel.surfaces.mcp.lines import REFUSED, standard_lines
-from satchel.surfaces.mcp.operations import InBank, tool
+from satchel.surfaces.mcp.operations import tool
 from satchel.surfaces.mcp.texts import Text
 
 _INSTRUCTIONS = (
@@ -102,6 +103,15 @@ class ArtifactImport(Options):
         int, Option("Maximum number of tokens.", minimum=256, maximum=200_000)
     ] = 4096
     task: Annotated[str, Option("What it is wanted for.")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactToVerify(Options):
+    """Verify that a bank, or an artifact, is what was signed: every record, no exceptions."""
+
+    artifact: Annotated[
+        str | None, Option("A sealed file in base64. Default: verify the bank itself.")
+    ] = None
 
 
 class Tools:
@@ -172,19 +182,17 @@ class Tools:
         )
 
     def verify_memory(
-        self,
-        artifact: Annotated[
-            Text, Field(description="A sealed file in base64; the bank itself if left out.")
-        ] = None,
-        bank: InBank = None,
+        self, bank: str | None, options: VerifyRequest, given: ArtifactToVerify
     ) -> answers.Verified:
-        """Check that a bank, or an artifact, is what was signed: every record, no exceptions."""
+        """Verify a bank, or an artifact. By a token: every memory that it shows."""
         with _told():
-            if artifact is None:
-                counts = self._bank(bank).stats()
-                return answers.Verified(outcome="good", problems=[], memories=counts.memories)
-            with received(artifact) as file:
-                found = verify(file, self._asker.settings, VerifyOptions(deep=True, remember=False))
+            if given.artifact is None:
+                with self._bank(bank)._context() as opened:  # noqa: SLF001
+                    memories = verify_bank(opened).memories
+                return answers.Verified(outcome="good", problems=[], memories=memories)
+            with received(given.artifact) as file:
+                source = FileSource(settings=self._asker.settings, file=file)
+                found = verify_file.run(source, options)
         problems = [f"{one.outcome}: {one.message}" for one in found.findings]
         return answers.Verified(outcome=found.outcome.value, problems=problems)
 
@@ -385,7 +393,17 @@ def _tools(
     if "files" in toolsets:
         yield tools.memory, _REMOVES
     if "artifacts" in toolsets:
-        yield tools.verify_memory, _READS
+        yield (
+            tool(
+                verify_file,
+                tools.verify_memory,
+                name="verify_memory",
+                returns=answers.Verified,
+                extra=ArtifactToVerify,
+                supplied={"path": "artifact", "deep": True, "remember": False},
+            ),
+            _READS,
+        )
         yield (
             tool(
                 export,
