@@ -118,6 +118,8 @@ ASKED_BY_ANOTHER = {
     "shown_address",
     "ids_in",
     "audience_from_elsewhere",
+    "find_bank",
+    "owners_of",
     "nearest",
     "asked_from",
     "host_answer",
@@ -172,6 +174,9 @@ ASKED_BY_ANOTHER = {
     # they open what then asks; without having asked, a bank gives nothing (tested below)
     "open_bank_in",
     "opened_bank",
+    "opened_source",
+    "export",
+    "create_artifact",
     "opened_store",
     "require_not_lost",
     "named_banks",
@@ -239,7 +244,7 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
         if "." in name:
             found = getattr(found, name.partition(".")[2], None)
         is_public = inspect.isfunction(found) and not found.__name__.startswith("_")
-        if names & {"bank", "settings"} and is_public:
+        if names & {"bank", "settings", "owned", "context"} and is_public:
             handed.append((found.__name__, found))
     yield from handed or [itself]
 

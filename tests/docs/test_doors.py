@@ -15,8 +15,9 @@ from satchel.surfaces.mcp.server import server
 
 SAID = tomllib.loads((Path(__file__).parents[2] / "docs/doors.toml").read_text())
 NO_ACTION = {
-    "Satchel": {"open", "close", "hook_counts"},
-    "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files"},
+    "Owners": {"propose"},
+    "Satchel": {"open", "close", "hook_counts", "bank", "list_banks"},
+    "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files", "owners"},
     "Backups": {"open"},
     "Sessions": {"messages"},
 }

@@ -22,12 +22,6 @@ class Body(BaseModel):
         }
 
 
-class NewBank(Body):
-    """A bank that is to be made."""
-
-    name: Annotated[str, Field(min_length=1, max_length=500, examples=["assistant"])]
-
-
 class Reason(Body):
     """Why."""
 
