@@ -5,8 +5,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
 from satchel.actions.memories.operations import DryRun
-from satchel.actions.operating.options import OnProgress, PathOptions
-from satchel.ports.operations import Option, Options, PathText
+from satchel.actions.operating.options import PathOptions
+from satchel.ports.operations import OnProgress, Option, Options, PathText
 
 Progress = Callable[[int, int], None]
 

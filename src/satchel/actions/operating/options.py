@@ -1,6 +1,6 @@
 """Options that imports, exports and conversions share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Literal
@@ -113,10 +113,6 @@ FilePassphrase = Annotated[
 ]
 AgentName = Annotated[
     str | None, Option("Name of the agent whose memory it is, for the artifact.", max_length=500)
-]
-OnProgress = Annotated[
-    Callable[[int, int], None] | None,
-    Option("Called with the number of records done, and of all.", cli=BAR, http=ONE_ANSWER),
 ]
 Progress = Annotated[
     OnRecord | None,
