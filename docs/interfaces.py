@@ -67,10 +67,10 @@ def of_routes() -> Iterator[Place]:
     """Yield the routes that operations declare."""
     for route in _routes(router.routes for router in routers()):
         for method in sorted(route.methods or ()):
-            yield from _place(route.endpoint, f"{method} {route.path}")
+            yield from _place(route.endpoint, f"{method} {route.path.replace(':path}', '}')}")
         for dependency in route.dependant.dependencies:
             for method in sorted(route.methods or ()):
-                yield from _place(dependency.call, f"{method} {route.path}")
+                yield from _place(dependency.call, f"{method} {route.path.replace(':path}', '}')}")
 
 
 def _routes(groups: Iterable[Iterable[Any]]) -> Iterator[APIRoute]:

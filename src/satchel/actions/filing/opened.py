@@ -17,6 +17,7 @@ from satchel.errors import (
     LockedError,
     MemoryStoreError,
     NoMemoryFilesError,
+    RolledBackError,
     SatchelError,
     StoreBusyError,
     TargetError,
@@ -78,7 +79,7 @@ def opened_files(
     if root is not None:
         require_owner(settings, "files")
         if key is not None:
-            raise UsageError("--key and --root name two different stores")
+            raise UsageError("--file-store and --root name two different file stores")
         require_uncontained(settings, str(root))
         if not create and not root.is_dir():
             raise MemoryStoreError("there is no such folder", file=str(root))
@@ -119,7 +120,7 @@ def usual_key(settings: Settings) -> str:
     """
     if settings.options.store.bank or settings.token is not None:
         return settings.options.store.bank or DEFAULT_KEY
-    with suppress(SatchelError):
+    try:
         if has_store(settings):
             with opened_store(settings, read_only=True) as store, store.reading() as reader:
                 name = name_of(reader, chosen_bank(settings, store, None))
@@ -127,6 +128,10 @@ def usual_key(settings: Settings) -> str:
             older = MemoryStore.exists(**{**known, "key": DEFAULT_KEY})
             if name and (not older or MemoryStore.exists(**{**known, "key": name})):
                 return key_checked(name)
+    except RolledBackError:  # whose files are meant, only the store that vanished says
+        raise
+    except SatchelError:
+        pass
     return DEFAULT_KEY
 
 
@@ -168,7 +173,8 @@ def store_of(
     if not MemoryStore.exists(**known):
         if not create:
             raise NoMemoryFilesError(
-                f"there are no memory files of {name!r} yet", hint="Write one: satchel file write"
+                f"no file store with the name {name!r} exists",
+                hint="Write a file: satchel file write PATH TEXT",
             )
         if held is not None:
             held.asked("change files")

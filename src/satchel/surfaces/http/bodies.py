@@ -36,9 +36,3 @@ class Disclosure(Body):
     ]
     withhold: list[str] = []
     """Ancestors that are only named, with their proof."""
-
-
-class FileText(Body):
-    """The text of a memory file."""
-
-    text: str = Field(max_length=8_000_000, examples=["buy tea"])
