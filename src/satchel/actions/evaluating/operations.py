@@ -60,7 +60,7 @@ class RecallMeasure(Options):
     reranker: Annotated[
         str | None,
         Option(
-            "Rerank the first thirty by sentence-transformers:MODEL, fastembed:MODEL or"
+            "Rerank the first thirty with lexical, sentence-transformers:MODEL, fastembed:MODEL or"
             " onnx:FOLDER."
         ),
     ] = None
