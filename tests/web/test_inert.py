@@ -148,6 +148,6 @@ def test_texts_of_attacks_that_were_collected_are_shown_as_they_are(
     while more.count():
         more.click()
         page.wait_for_load_state("networkidle")
-        page.get_by_text("One moment").wait_for(state="detached")
+        page.get_by_text("Loading").wait_for(state="detached")
     assert page.locator(MARKUP).count() == 0
     assert page.evaluate("window.hit") is None

@@ -91,7 +91,7 @@ def test_everything_is_done_with_the_keyboard(tab: Watched, bank: str) -> None:
     settled(page)
     focused = "document.activeElement.textContent.trim()"
     page.keyboard.press("Tab")
-    assert page.evaluate(focused) == "To the content"
+    assert page.evaluate(focused) == "Skip to content"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     page.keyboard.press("Tab")
@@ -142,14 +142,14 @@ def test_a_slow_server_is_waited_for_and_one_that_is_gone_is_told_of(
 
     page.route("**/v1/receipts*", hold)
     tab.go("receipts")
-    page.get_by_text("One moment").wait_for()
+    page.get_by_text("Loading").wait_for()
     assert page.locator("main").get_attribute("aria-busy") == "true"
     held.pop().abort()
     page.get_by_text("The server does not answer.").wait_for()
     page.unroute("**/v1/receipts*")
     tab.complaints.clear()  # the browser tells of it, too
     page.get_by_role("button", name="Try again").click()
-    page.get_by_text("Nothing was moved yet.").wait_for()
+    page.get_by_text("No receipts yet.").wait_for()
     tab.go(f"b/{bank}")
     settled(page)
 
@@ -182,15 +182,15 @@ def test_a_token_that_ended_is_asked_for_again_and_nothing_typed_is_lost(
     with listening(admin=old) as (address, served):
         page = browser.new_page()
         page.goto(address)
-        page.get_by_label("The operator's token").fill(old)
+        page.get_by_label("Operator token").fill(old)
         page.keyboard.press("Enter")
         page.get_by_role("textbox", name="Name").fill("a bank")
         served.gateway._admin = new
         page.get_by_role("button", name="Create").click()
-        page.get_by_text("The server does not take that token").wait_for()
-        page.get_by_label("The operator's token").fill("a guess")
+        page.get_by_text("The server does not accept this token").wait_for()
+        page.get_by_label("Operator token").fill("a guess")
         page.keyboard.press("Enter")
-        page.get_by_label("The operator's token").fill(new)
+        page.get_by_label("Operator token").fill(new)
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="a bank").wait_for()
         page.close()
