@@ -22,7 +22,7 @@ from satchel.actions.configured.toml_files import toml_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import opened_to_fill
-from satchel.actions.tokens.issuing import TokenAsked, issue_token
+from satchel.actions.tokens.issuing import issue_token
 from satchel.continuity.drafting import LogHead, Recorder, Said, new_session
 from satchel.continuity.elements import Tip
 from satchel.files import MemoryStore
@@ -84,8 +84,7 @@ class Home:
                 bank.ledger.append(self._versions(turn))
                 bank.ledger.append(self._sessions(turn))
             for _ in range(size // 10):
-                asked = TokenAsked(everything=True)
-                issue_token(bank, asked, owner())
+                issue_token(bank, bearer=True, everything=True)
         self._files()
 
     def _memories(self, turn: list[int]) -> list[Sealed]:
@@ -160,11 +159,11 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["quarantine", "list", "--bank", NAME, "--limit", "10"],
     ),
     "session list": (
-        lambda _: ["session", "list", "--bank", NAME, "--all"],
+        lambda _: ["session", "list", "--bank", NAME, "--limit", "100000"],
         lambda _: ["session", "list", "--bank", NAME, "--limit", "10"],
     ),
     "session show": (
-        lambda _: ["session", "show", "long", "--bank", NAME, "--all"],
+        lambda _: ["session", "show", "long", "--bank", NAME, "--last", "100000"],
         lambda _: ["session", "show", "session 1", "--bank", NAME, "--last", "2"],
     ),
     "session checkpoint list": (

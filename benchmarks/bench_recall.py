@@ -5,7 +5,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -40,7 +41,13 @@ MANY, COLD, FEW = 100_000, 10_000, 300
 MOST = 1_000_000
 GROUP, QUERIES = 5000, 200
 WARM_BOUND_MS, COLD_BOUND = 20.0, 0.4
-MOST_BOUND_MS = 120.0
+MOST_BOUNDS_MS = {
+    "Mem0 records": 120.0,
+    "entries with words of a language": 120.0,
+    "turns of conversations": 60.0,
+}
+FIRST_BOUND_MS = 100.0
+NEURAL_BANK, NEURAL_BOUND = 1000, 0.4
 STATUSES = 3000
 STORES_BOUND = 0.01
 MOST_VERIFIED = 1.1
@@ -53,7 +60,7 @@ ASKED = {
     "since a date": ("--since", "2024-01-01"),
 }
 TALKS = [(COLD, 20, 8.0), (MANY, 20, 15.0), (200, 400, 15.0)]
-"""Turns, words of each, and the bound on the median in milliseconds."""
+"""Turns, words of each, and the bound on the median in milliseconds of processor time."""
 
 
 def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> None:
@@ -116,26 +123,37 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
 def test_turns_of_conversations_are_recalled_with_vectors(
     tmp_path: Path, count: int, length: int, bound: float
 ) -> None:
-    """Asked as people ask, after as many other questions; what the first one takes is told too."""
+    """Asked as people ask, after as many other questions; the lowest median of three rounds.
+
+    Each round has questions of its own. The first recall is that of a new process.
+    """
     store = SqliteStore(tmp_path / "a.db")
     ledger = _filled(store, _talk(count, length))
     start = time.process_time()
     fill(store, ledger, WeightedTable())
     embedded = time.process_time() - start
-    embedders, queries = asking(load_settings()), [*_natural(2 * QUERIES)]
-    (first,) = _warm(ledger, queries[:1], embedders)
-    _warm(ledger, queries[1:QUERIES], embedders)
-    times = sorted(_warm(ledger, queries[QUERIES:], embedders))
+    embedders, queries = asking(load_settings()), [*_natural((ROUNDS + 1) * QUERIES)]
+    _warm(ledger, queries[:QUERIES], embedders)
+    rounds = [queries[at * QUERIES : (at + 1) * QUERIES] for at in range(1, ROUNDS + 1)]
+    times = min((sorted(_warm(ledger, some, embedders)) for some in rounds), key=median)
+    store.close()
+    loading, first = _first(tmp_path / "a.db", ledger.bank)
     report(
         f"recall-talk {count} {length}",
         Table(
             f"Recall of ten from {count:,} turns of about {length} words, with vectors",
-            ["median, ms", "nine of ten, ms", "worst, ms", "the first, ms", "embedded/s"],
-            [[*_spread(times), 1000 * first, round(count / embedded)]],
-            f"Bound: a median of {bound:.0f} ms. Embedded: a second of processor time, stored.",
+            [
+                *("median, ms", "nine of ten, ms", "worst, ms"),
+                *("the first, ms", "loading numpy, ms", "embedded/s"),
+            ],
+            [[*_spread(times), 1000 * first, 1000 * loading, round(count / embedded)]],
+            f"Bounds: a median of {bound:.0f} ms, the first of a process that has numpy"
+            f" {FIRST_BOUND_MS:.0f} ms, opening the bank included. Embedded: a second, stored."
+            " Processor time.",
         ),
     )
     assert median(times) * 1000 < bound
+    assert first * 1000 < FIRST_BOUND_MS
 
 
 @pytest.mark.prove
@@ -194,6 +212,38 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
+def test_a_cold_recall_with_minilm_takes_400_ms(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole program, which loads the network; the least of some runs, the first compiles."""
+    monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", "minilm")
+    settings = load_settings()
+    key, _ = signing_key(settings)
+    with opened_store(settings) as store:
+        ledger = Ledger.create(
+            store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
+        )
+        _append(ledger, _talk(NEURAL_BANK, 20))
+    with opened_bank(load_settings(), writes=True) as bank:
+        embed_bank(bank)
+    ran = [
+        run([sys.executable, "-m", "satchel", *_COLD_QUESTION], own_home) for _ in range(ROUNDS + 1)
+    ]
+    elapsed, spent = min(each.elapsed for each in ran), min(each.seconds for each in ran)
+    report(
+        "recall-cold-minilm",
+        Table(
+            f"`satchel recall` as a program, {NEURAL_BANK:,} turns with vectors of MiniLM",
+            ["by the clock, s", "processor time, s"],
+            [[elapsed, spent]],
+            f"Bound: {NEURAL_BOUND} s of processor time.",
+        ),
+    )
+    assert spent < NEURAL_BOUND
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
 def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
     """The whole program: what it takes, to what it would if it believed the columns."""
     _fill_home(MANY // 2, MANY // 2)
@@ -214,10 +264,15 @@ def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: 
 
 @pytest.mark.bench_full
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("made", ["Mem0 records", "entries with words of a language"])
-def test_recall_at_1_000_000_takes_120_ms_warm_in_the_middle(tmp_path: Path, made: str) -> None:
-    """With vectors, as a program of its own, so that its memory is that of the questions alone."""
-    drafts = _mem0(MOST) if made == "Mem0 records" else _said(MOST)
+@pytest.mark.parametrize(("made", "bound"), MOST_BOUNDS_MS.items())
+def test_recall_at_1_000_000_with_vectors(tmp_path: Path, made: str, bound: float) -> None:
+    """As a program of its own, so that its memory is that of the questions alone."""
+    makers: dict[str, Callable[[int], Iterator[Entry]]] = {
+        "Mem0 records": _mem0,
+        "entries with words of a language": _said,
+        "turns of conversations": partial(_talk, length=20),
+    }
+    drafts = makers[made](MOST)
     store = SqliteStore(tmp_path / "a.db")
     start = time.process_time()
     ledger = _filled(store, drafts)
@@ -242,11 +297,11 @@ def test_recall_at_1_000_000_takes_120_ms_warm_in_the_middle(tmp_path: Path, mad
             f"Recall of ten from {MOST:,} {made}, with vectors",
             ["median, ms", "nine of ten, ms", "worst, ms", "memory, MB", "indexed/s", "embedded/s"],
             [[*_spread(times), peak, round(MOST / indexed), round(MOST / embedded)]],
-            f"Bound: a median of {MOST_BOUND_MS:.0f} ms. Memory: the most of the asking process."
+            f"Bound: a median of {bound:.0f} ms. Memory: the most of the asking process."
             " Indexed, with all that an append does, and embedded: a second of processor time.",
         ),
     )
-    assert median(times) * 1000 < MOST_BOUND_MS
+    assert median(times) * 1000 < bound
 
 
 _ASK = """
@@ -258,10 +313,11 @@ from satchel.actions.inferring.models import asking
 from satchel.ledger.ledger import Ledger
 from satchel.stores.sqlite import SqliteStore
 ledger = Ledger(SqliteStore(Path({path!r})), {bank!r})
-asked = bench._queries if {made!r} == "Mem0 records" else bench._questions
-queries, embedders = [*asked({count})], asking(load_settings())
-bench._warm(ledger, queries[:20], embedders)
-print(*bench._warm(ledger, queries, embedders))
+kinds = {{"Mem0 records": bench._queries, "turns of conversations": bench._natural}}
+queries = [*kinds.get({made!r}, bench._questions)(2 * {count})]
+embedders = asking(load_settings())
+bench._warm(ledger, queries[:{count}], embedders)
+print(*bench._warm(ledger, queries[{count}:], embedders))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
@@ -271,14 +327,42 @@ def _spread(times: list[float]) -> list[float]:
 
 
 def _warm(ledger: Ledger, queries: list[str], embedders: Embedders | None = None) -> list[float]:
-    """Return the seconds that each question took, with a view of its own."""
+    """Return the processor time of each question, with a view of its own."""
     times = []
     for text in queries:
-        start = time.perf_counter()
+        start = time.process_time()
         with ledger.reading() as view:
             recall(view, Query(text=text), embedders=embedders)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return times
+
+
+_FIRST = """
+import time
+start = time.process_time()
+import numpy
+loading = time.process_time() - start
+from pathlib import Path
+from benchmarks.bench_recall import _natural, _warm
+from satchel.actions.config import load_settings
+from satchel.actions.inferring.models import asking
+from satchel.ledger.ledger import Ledger
+from satchel.stores.sqlite import SqliteStore
+start = time.process_time()
+ledger = Ledger(SqliteStore(Path({path!r})), {bank!r})
+_warm(ledger, [*_natural(1)], asking(load_settings()))
+print(loading, time.process_time() - start)
+"""
+
+
+def _first(path: Path, bank: str) -> tuple[float, float]:
+    """Return what loading numpy takes, and then the first recall; each the least of five."""
+    code = _FIRST.format(path=str(path), bank=bank)
+    ran = [run([sys.executable, "-c", code]).output.split() for _ in range(ROUNDS)]
+    return min(float(loading) for loading, _ in ran), min(float(first) for _, first in ran)
+
+
+_COLD_QUESTION = ("recall", "harbour report 1234")
 
 
 def _cold(home: Path) -> float:
@@ -287,7 +371,7 @@ def _cold(home: Path) -> float:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment |= {"PYTHONPYCACHEPREFIX": str(home / "compiled")}
     best = float("inf")
-    command = [sys.executable, "-m", "satchel", "recall", "harbour report 1234"]
+    command = [sys.executable, "-m", "satchel", *_COLD_QUESTION]
     for _ in range(ROUNDS + 1):  # the first compiles
         start = time.perf_counter()
         subprocess.run(command, env=environment, check=True, capture_output=True)

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 import satchel
 from satchel.api.bank import Bank
 from satchel.api.code import Code
-from satchel.api.continuity.sessions import Sessions
+from satchel.api.sessions import Sessions
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
 from satchel.api.waking import Quarantine
@@ -52,7 +52,9 @@ def of_commands() -> Iterator[Place]:
 
 
 def of_methods() -> Iterator[Place]:
-    """Yield the methods that operations declare."""
+    """Yield the methods and functions that operations declare."""
+    for name in satchel.__all__:
+        yield from _place(getattr(satchel, name), name)
     for kind in CLASSES:
         for name in dir(kind):
             yield from _place(getattr(kind, name), f"{kind.__name__}.{name}")
@@ -122,4 +124,4 @@ def table() -> list[str]:
 def _flag(field: Any) -> str:
     if field.option.argument:
         return str(field.option.metavar or field.name.upper())
-    return str(field.option.flag or "--" + field.name.replace("_", "-"))
+    return str(field.flag)

@@ -74,7 +74,7 @@ def carry(before: dict[str, Any]) -> None:
     out = OUT / "two.pam.jsonl"
     satchel(*two, "export", "--output", out)
     satchel("diff", carried, out)
-    satchel(*two, "export", "--output", OUT / "mem0_twice.json", "--format", "mem0")
+    satchel(*two, "export", "--output", OUT / "mem0_twice.json", "--to", "mem0")
     twice = json.loads((OUT / "mem0_twice.json").read_text("utf-8"))
     if [row["memory"] for row in twice["results"]] != [row["memory"] for row in before["results"]]:
         sys.exit("something changed on the way through two stores")

@@ -32,14 +32,14 @@ def share(bank: Bank, folder: Path) -> None:
     """Give each agent what its work needs, for a while."""
     bank.tokens.issue(
         audience="manager",
-        components=["working"],
+        types=["working"],
         permissions=["read", "write"],
         expires="7d",
         output=folder / "manager.token",
     )
     bank.tokens.issue(
         audience="specialist",
-        components=["procedural"],
+        types=["procedural"],
         permissions=["read", "derive"],
         expires="12h",
         output=folder / "specialist.token",

@@ -12,7 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
+    from satchel.actions.converting import Conversion
+    from satchel.actions.inspecting import Overview
+    from satchel.api import convert, inspect, verify
     from satchel.api.agents.moving import agents, export_agent, import_agent
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
@@ -23,16 +25,17 @@ if TYPE_CHECKING:
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
+    from satchel.seal.verify.verification import Verification
 
 _WHERE = {
     "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
-    "Conversion": "satchel.api",
-    "Overview": "satchel.api",
+    "Conversion": "satchel.actions.converting",
+    "Overview": "satchel.actions.inspecting",
     "Satchel": "satchel.api.satchel",
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
-    "Verification": "satchel.api",
+    "Verification": "satchel.seal.verify.verification",
     "agents": "satchel.api.agents.moving",
     "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
@@ -77,3 +80,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'satchel' has no attribute {name!r}")
     return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

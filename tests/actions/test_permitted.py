@@ -32,7 +32,6 @@ from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.permitted.needs import NEEDS
 from satchel.actions.recalling import recall_memories
-from satchel.actions.waking.rehydrating import Wanted as Wanting
 from satchel.actions.waking.rehydrating import rehydrate_memories
 from satchel.errors import (
     PermissionRefusedError,
@@ -75,7 +74,7 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "history": lambda bank, there, _: history(bank, there),
     "stats": lambda bank, _, __: stats(bank),
     "recall": lambda bank, _, __: recall_memories(bank, Query(text="tea")),
-    "rehydrate": lambda bank, _, __: rehydrate_memories(bank, Wanting(task="tea")),
+    "rehydrate": lambda bank, _, __: rehydrate_memories(bank, task="tea"),
     "duplicates": lambda bank, _, __: duplicates(bank),
     "links": lambda bank, there, _: walking.links(bank, there),
     "path": lambda bank, there, _: walking.path(bank, there, there),
@@ -179,7 +178,8 @@ ASKED_BY_ANOTHER = {
     "keep_up",  # makes derived vectors, and nothing for a holder
     "opened_to_fill",
     # they hand everything to one that asks
-    "rehydrate_bank",
+    "rehydrate_any",
+    "from_file",
     "export_bank",
     "export_from",
     "import_memories",
@@ -216,9 +216,17 @@ def _called(found: object) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield what an operation gives its bank to, or else the operation itself."""
+    """Yield an operation that asks, or else what it hands its context to."""
+    itself = operation.run.__name__, operation.run
+    if itself[0] in ASKED_BY_ANOTHER or _asks(operation.run):
+        yield itself
+        return
     handed = list[tuple[str, Callable[..., Any]]]()
-    for node in ast.walk(ast.parse(inspect.getsource(operation.run))):
+    source = inspect.getsource(operation.run)
+    if "asked(" in source or "require_owner(" in source:
+        yield operation.run.__name__, operation.run
+        return
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         first = node.args[0]
@@ -227,9 +235,15 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
         found: Any = operation.run.__globals__.get(name.partition(".")[0])
         if "." in name:
             found = getattr(found, name.partition(".")[2], None)
-        if "bank" in names and inspect.isfunction(found):
+        is_public = inspect.isfunction(found) and not found.__name__.startswith("_")
+        if names & {"bank", "settings"} and is_public:
             handed.append((found.__name__, found))
-    yield from handed or [(operation.run.__name__, operation.run)]
+    yield from handed or [itself]
+
+
+def _asks(call: Callable[..., Any]) -> bool:
+    source = inspect.getsource(call)
+    return "asked(" in source or "require_owner(" in source
 
 
 def _imported(module: str, name: str) -> Any:
@@ -260,9 +274,7 @@ def stocked(bank: OpenBank) -> dict[str, str]:
 @pytest.mark.parametrize("name", sorted(DOORS))
 def test_every_action_asks_or_says_why_it_need_not(name: str) -> None:
     """An action that a surface calls and that asks nobody fails here on the day it is added."""
-    source = inspect.getsource(DOORS[name])
-    asks = "asked(" in source or "require_owner(" in source
-    assert asks is not (name in ASKED_BY_ANOTHER), f"{name} asks for no permission"
+    assert _asks(DOORS[name]) is not (name in ASKED_BY_ANOTHER), f"{name} asks for no permission"
 
 
 def test_there_are_actions_to_walk_over() -> None:

@@ -16,7 +16,7 @@ from satchel.actions.evaluating.evaluating import evaluate_recall
 from satchel.actions.inferring import models
 from satchel.actions.inferring.models import reranker_of
 from satchel.actions.recalling import Answer, recall_memories
-from satchel.actions.waking.rehydrating import Wanted, rehydrate_memories
+from satchel.actions.waking.rehydrating import rehydrate_memories
 from satchel.errors import ConfigError, InferenceError, MissingExtraError, UsageError
 from satchel.inference.libraries import LibraryReranker
 from satchel.inference.neural.models import cross_encoder_from_folder
@@ -348,13 +348,13 @@ def test_a_text_for_a_model_is_reranked_as_configured(
     filled(tmp_path)
     configured(Backwards())
     with opened() as bank:
-        found = rehydrate_memories(bank, Wanted(task="Ada tea", budget=1000))
+        found = rehydrate_memories(bank, task="Ada tea", budget=1000)
     assert f"reranked by {NAMED}" in str(found)
 
     configured(Broken())
     models._timed.cache_clear()
     with opened() as bank:
-        found = rehydrate_memories(bank, Wanted(task="Ada tea", budget=1000))
+        found = rehydrate_memories(bank, task="Ada tea", budget=1000)
     assert "weights are missing" in str(found)
 
 

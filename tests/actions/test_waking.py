@@ -20,6 +20,7 @@ from satchel.actions.recalling import recall_memories
 from satchel.actions.waking import looked_at
 from satchel.actions.waking.looked_at import remember, was_looked_at
 from satchel.actions.waking.of_files import FromFile
+from satchel.actions.waking.options import RehydrateOptions
 from satchel.actions.waking.promoting import promote
 from satchel.actions.waking.quarantining import (
     list_quarantine,
@@ -29,7 +30,6 @@ from satchel.actions.waking.quarantining import (
     show_held,
 )
 from satchel.actions.waking.rehydrating import (
-    Wanted,
     rehydrate_file,
     rehydrate_memories,
 )
@@ -64,7 +64,7 @@ def test_rehydrating_names_what_it_withholds_and_writes_nothing(bank: OpenBank) 
     with bank.ledger.reading() as view:
         size = view.head.size
     for _ in range(2):
-        found = rehydrate_memories(bank, Wanted(task="tea instructions"))
+        found = rehydrate_memories(bank, task="tea instructions")
         assert [(one.id, one.reasons[0][:12]) for one in found.quarantined] == [
             (evil, "imperative: ")
         ]
@@ -80,14 +80,14 @@ def test_a_persons_own_note_stays_in_their_list_and_recall(bank: OpenBank, text:
     """Attack: it looks like a line of a prompt. Reading it does not hide it, nor does a scan."""
     made = remember_memory(bank, {"text": text})
     assert made.flagged
-    rehydrate_memories(bank, Wanted(task="the system"))
+    rehydrate_memories(bank, task="the system")
     assert screen_bank(bank).flagged[0].quarantined is False
     assert [one.id for one in list_memories(bank, Listed()).memories] == [made.id]
     words = text.replace(":", " ").split()[-1]
     assert [one.id for one in recall_memories(bank, Query(text=words)).memories] == [made.id]
-    assert made.id not in [one.id for one in rehydrate_memories(bank, Wanted()).entries]
+    assert made.id not in [one.id for one in rehydrate_memories(bank).entries]
     assert release(bank, [made.id], reason="a note")[0].is_changed
-    assert made.id in [one.id for one in rehydrate_memories(bank, Wanted()).entries]
+    assert made.id in [one.id for one in rehydrate_memories(bank).entries]
     assert not release(bank, [made.id])[0].is_changed
 
 
@@ -117,12 +117,12 @@ def test_a_scan_quarantines_what_is_from_outside_until_it_is_released(bank: Open
     (moved,) = release(bank, [evil], reason="a quotation")
     assert moved.is_changed
     assert list_quarantine(bank).held == []
-    again = rehydrate_memories(bank, Wanted(task="instructions"))
+    again = rehydrate_memories(bank, task="instructions")
     assert evil in [one.id for one in again.entries]
     assert not release(bank, [evil])[0].is_changed
     assert screen_bank(bank).flagged == []
     with pytest.raises(UsageError, match="enforce"):
-        screen_bank(bank, enforce="some")
+        screen_bank(bank, enforce="some")  # type: ignore[arg-type]  # as a request may say
 
 
 def test_what_an_earlier_version_quarantined_on_reading_is_released_at_once(bank: OpenBank) -> None:
@@ -146,7 +146,7 @@ def test_what_is_rejected_is_gone_but_in_the_history(bank: OpenBank) -> None:
     screen_bank(bank)
     reject(bank, [evil], reason="a web page said so")
     assert list_quarantine(bank).held == []
-    assert rehydrate_memories(bank, Wanted()).text == ""
+    assert rehydrate_memories(bank).text == ""
     assert history(bank, evil).versions
 
 
@@ -164,12 +164,12 @@ def test_what_is_not_in_quarantine_is_not_shown_as_such(bank: OpenBank) -> None:
 def test_a_promotion_lets_a_procedure_from_outside_be_shown(bank: OpenBank) -> None:
     """It says what was before; a second time changes nothing."""
     skill = keep(bank, "boil the water for tea", type="procedural", origin=OUTSIDE)
-    assert rehydrate_memories(bank, Wanted(task="tea")).unpromoted == [skill]
+    assert rehydrate_memories(bank, task="tea").unpromoted == [skill]
     (dry,) = promote(bank, [skill], dry_run=True)
     assert (dry.before, dry.after, dry.is_changed) == ("external", "user", True)
-    assert rehydrate_memories(bank, Wanted(task="tea")).unpromoted == [skill]
+    assert rehydrate_memories(bank, task="tea").unpromoted == [skill]
     promote(bank, [skill], trust="agent", reason="read it")
-    found = rehydrate_memories(bank, Wanted(task="tea"))
+    found = rehydrate_memories(bank, task="tea")
     assert [(one.id, one.trust) for one in found.entries] == [(skill, "agent")]
     (again,) = promote(bank, [skill], trust="agent")
     assert (again.before, again.is_changed) == ("agent", False)
@@ -181,8 +181,8 @@ def test_only_memories_and_imports_are_promoted(bank: OpenBank) -> None:
         promote(bank, [bank.id])
     with pytest.raises(UsageError, match="no memory"):
         promote(bank, [])
-    with pytest.raises(UsageError, match="trust class"):
-        promote(bank, [keep(bank, "tea")], trust="god")
+    with pytest.raises(UsageError, match="trust"):
+        promote(bank, [keep(bank, "tea")], trust="god")  # type: ignore[arg-type]  # idem
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_a_file_of_ones_own_is_rehydrated_without_importing_it(
     """Verified whole, procedures included, and nothing is added to any bank."""
     with bank.ledger.reading() as view:
         size = view.head.size
-    found = rehydrate_file(load_settings(), sealed, Wanted(task="tea"))
+    found = rehydrate_file(load_settings(), sealed, RehydrateOptions(task="tea"))
     assert {one.type for one in found.entries} == {"semantic", "procedural"}
     assert "good" in found.stages[0].detail
     assert "import" in found.notice
@@ -217,7 +217,7 @@ def test_a_file_that_was_tampered_with_is_refused(sealed: Path) -> None:
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))
     accepted = frozenset({Outcome.UNSIGNED, Outcome.STRANGER})
     with pytest.raises(VerificationError):
-        rehydrate_file(load_settings(), sealed, Wanted(), FromFile(accepted=accepted))
+        rehydrate_file(load_settings(), sealed, RehydrateOptions(), FromFile(accepted=accepted))
 
 
 @pytest.fixture
@@ -236,10 +236,12 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_records_of_a_file_are_looked_at_once(sealed: Path, looks: list[str]) -> None:
     """Remembered by its bytes, wherever they lie; the rest is judged each time, and the same."""
     settings = load_settings()
-    first, second = (rehydrate_file(settings, sealed, Wanted(task="tea")) for _ in range(2))
+    first, second = (
+        rehydrate_file(settings, sealed, RehydrateOptions(task="tea")) for _ in range(2)
+    )
     copied = sealed.with_name("copied.pam")
     copied.write_bytes(sealed.read_bytes())
-    third = rehydrate_file(settings, copied, Wanted(task="tea"))
+    third = rehydrate_file(settings, copied, RehydrateOptions(task="tea"))
     assert looks == ["looked"]
     assert "was looked at before" in second.stages[0].detail
     assert "before" not in first.stages[0].detail
@@ -251,16 +253,16 @@ def test_a_file_that_changed_since_is_looked_at_again(
 ) -> None:
     """Another file of the same name, then a changed one: neither has what the first one earned."""
     settings = load_settings()
-    rehydrate_file(settings, sealed, Wanted())
+    rehydrate_file(settings, sealed, RehydrateOptions())
     keep(bank, "coffee is black")
     sealed.unlink()
     export(bank, sealed, ExportOptions(key=owner()))
     looks.clear()
-    assert len(rehydrate_file(settings, sealed, Wanted()).entries) == 3
+    assert len(rehydrate_file(settings, sealed, RehydrateOptions()).entries) == 3
     assert looks == ["looked"]
     sealed.write_bytes(sealed.read_bytes().replace(b"coffee is black", b"coffee is blank"))
     with pytest.raises(VerificationError):
-        rehydrate_file(settings, sealed, Wanted())
+        rehydrate_file(settings, sealed, RehydrateOptions())
 
 
 def test_a_changed_file_that_is_said_to_be_known_is_refused(sealed: Path) -> None:
@@ -269,7 +271,7 @@ def test_a_changed_file_that_is_said_to_be_known_is_refused(sealed: Path) -> Non
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))
     remember(settings, digest_of(sealed)[0])
     with pytest.raises(VerificationError):
-        rehydrate_file(settings, sealed, Wanted())
+        rehydrate_file(settings, sealed, RehydrateOptions())
 
 
 def test_what_another_version_looked_at_is_looked_at_again(
@@ -277,9 +279,9 @@ def test_what_another_version_looked_at_is_looked_at_again(
 ) -> None:
     """It may look for more."""
     settings = load_settings()
-    rehydrate_file(settings, sealed, Wanted())
+    rehydrate_file(settings, sealed, RehydrateOptions())
     monkeypatch.setattr(looked_at, "version", lambda _name: "99.0")
-    rehydrate_file(settings, sealed, Wanted())
+    rehydrate_file(settings, sealed, RehydrateOptions())
     assert len(looks) == 2
 
 
@@ -287,11 +289,11 @@ def test_a_file_of_somebody_who_is_not_trusted_is_looked_at_each_time(
     sealed: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What is remembered stands in for nobody's signature."""
-    rehydrate_file(load_settings(), sealed, Wanted())
+    rehydrate_file(load_settings(), sealed, RehydrateOptions())
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "another"))
     source = FromFile(accepted=frozenset({Outcome.STRANGER}))
     for _ in range(2):
-        rehydrate_file(load_settings(), sealed, Wanted(), source)
+        rehydrate_file(load_settings(), sealed, RehydrateOptions(), source)
     assert len(looks) == 3
 
 
@@ -321,9 +323,9 @@ def test_a_file_that_nobody_signed_is_put_up_with_only_when_asked(tmp_path: Path
     rows = [{"id": "1", "memory": "tea is green", "user_id": "ada"}, {"id": "2", "memory": EVIL}]
     path.write_bytes(msgspec.json.encode({"results": rows}))
     with pytest.raises(VerificationError, match="nobody signed"):
-        rehydrate_file(load_settings(), path, Wanted())
+        rehydrate_file(load_settings(), path, RehydrateOptions())
     source = FromFile(accepted=frozenset({Outcome.UNSIGNED}))
-    found = rehydrate_file(load_settings(), path, Wanted(), source)
+    found = rehydrate_file(load_settings(), path, RehydrateOptions(), source)
     assert [one.trust for one in found.entries] == ["imported"]
     assert len(found.quarantined) == 1
 
@@ -334,7 +336,7 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(b'{"results": []}')
     source = FromFile(accepted=frozenset({Outcome.UNSIGNED}))
     with pytest.raises(EmptyInputError):
-        rehydrate_file(load_settings(), path, Wanted(), source)
+        rehydrate_file(load_settings(), path, RehydrateOptions(), source)
 
 
 # -- tokens --------------------------------------------------------------------------------------
@@ -347,14 +349,14 @@ def test_a_holder_is_shown_what_the_token_covers_and_writes_nothing(bank: OpenBa
     keep(bank, EVIL, origin=OUTSIDE)
     with bank.ledger.reading() as view:
         size = view.head.size
-    found = rehydrate_memories(may(bank, SEMANTIC, allow=["rehydrate"]), Wanted(task="tea"))
+    found = rehydrate_memories(may(bank, SEMANTIC, allow=["rehydrate"]), task="tea")
     assert [one.type for one in found.entries] == ["semantic"]
     assert "ship" not in found.text
     assert len(found.quarantined) == 1
     with bank.ledger.reading() as view:
         assert view.head.size == size
     with pytest.raises(PermissionRefusedError):
-        rehydrate_memories(may(bank, SEMANTIC, allow=["read"]), Wanted())
+        rehydrate_memories(may(bank, SEMANTIC, allow=["read"]))
 
 
 def test_quarantine_and_promotion_are_the_owners(bank: OpenBank) -> None:

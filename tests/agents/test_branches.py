@@ -93,7 +93,7 @@ def branched(bank: OpenBank) -> None:
     fork(bank, "trip", at="first", name="by bus")
     say(bank, "by bus", "Is there a bus?")
     record(bank, "by bus", [Changed(thread_summary="A bus")])
-    fork(bank, "by bus", at="2", name="before both", as_of=True)
+    fork(bank, "by bus", at="2", name="before both", memories="as-of")
     fork(bank, "trip", at="0", name="from nothing")
     fork(bank, "by bus", name="unchanged")
     say(bank, "unchanged", "and on")

@@ -33,11 +33,11 @@ def conversation() -> list[Any]:
             made = fork(bank, "trip", at=f"distillation:{number}", name=f"from {number}")
             assert made.messages == 2 * number
             say(bank, f"from {number}", "another way")
-        fork(bank, "from 3", at="1", name="deep", as_of=True)
+        fork(bank, "from 3", at="1", name="deep", memories="as-of")
         archive_session(bank, "deep")
         assert texts_of(bank, "trip") == before
         diff = diff_sessions(bank, "trip", "from 2")
-        listed = list_sessions(bank, archived=True)
+        listed = list_sessions(bank, include_archived=True)
         states = [show_session(bank, one.id).state.thread_summary for one in listed]
         return [
             *(
@@ -74,7 +74,10 @@ def test_an_agent_goes_out_comes_in_and_is_taken_back(tmp_path: Path) -> None:
     first, second = (without_ids(written(tmp_path / f"{one}.agent.json")) for one in "ab")
     assert second == first
     with opened_bank(settings(), "copy") as bank:
-        shapes = {(one.name, one.messages, one.depth) for one in list_sessions(bank, archived=True)}
+        shapes = {
+            (one.name, one.messages, one.depth)
+            for one in list_sessions(bank, include_archived=True)
+        }
     assert shapes == {one[:3] for one in EXPECTED}
     assert arrive(tmp_path / "a.agent.json", name="copy").how == "known"
     merged = arrive(tmp_path / "b.agent.json", name="syn", on_conflict=OnAgent.MERGE)
@@ -83,7 +86,7 @@ def test_an_agent_goes_out_comes_in_and_is_taken_back(tmp_path: Path) -> None:
     undo(settings(), "copy", arrived.undo)
     assert set(settings().options.agents) == {"syn"}
     with opened_bank(settings(), "copy") as bank:
-        assert list_sessions(bank, archived=True) == []
+        assert list(list_sessions(bank, include_archived=True)) == []
     with opened_bank(settings(), "syn") as bank:
-        assert len(list_sessions(bank, archived=True)) == len(EXPECTED)
+        assert len(list_sessions(bank, include_archived=True)) == len(EXPECTED)
     assert sorted(path.name for path in files.rglob("*.md")) == ["SOUL.md", "tea.md"]

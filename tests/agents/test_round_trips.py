@@ -70,7 +70,13 @@ def step(bank: OpenBank, names: list[str], what: str, which: int, text: str) -> 
         create_checkpoint(bank, name, name=text, at=None if which else "1")
     elif what == "fork":
         names.append(f"fork {len(names)}")
-        fork(bank, name, name=names[-1], at=None if which else "1", as_of=which == 1)
+        fork(
+            bank,
+            name,
+            name=names[-1],
+            at=None if which else "1",
+            memories="as-of" if which == 1 else "all",
+        )
     elif what == "distill":
         try:
             distill(bank, name)

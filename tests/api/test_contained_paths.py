@@ -318,7 +318,7 @@ def test_an_export_is_read_by_its_owner_only(
     try:
         here = store()
         here.export_bank("b", root / "out.pam", allowed_roots=[root])
-        here.bank("b").export(root / "out.json", format="mem0", allow_uncontained=True)
+        here.bank("b").export(root / "out.json", to="mem0", allow_uncontained=True)
     finally:
         os.umask(was)
     assert {(root / name).stat().st_mode & 0o777 for name in ("out.pam", "out.json")} == {0o600}

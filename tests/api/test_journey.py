@@ -48,9 +48,7 @@ def _by_commands(cli: Callable[..., Any], folder: Path) -> Iterator[Any]:
     cli("update", tea["id"], "Ada takes tea with milk", *bank)
     yield [one["text"] for one in cli("recall", "tea", *bank)["memories"]]
     yield cli("import", _later(folder / "later.json"), "--mirror", *bank)["banks"][0]["done"]
-    yield _exported(
-        cli("export", *bank, "--output", folder / "cli.json", "--format", "mem0", status=1)
-    )
+    yield _exported(cli("export", *bank, "--output", folder / "cli.json", "--to", "mem0", status=1))
     cli("undo", *bank)
     milk = cli("recall", "milk", *bank)["memories"][0]["id"]
     yield len(cli("history", milk, *bank)["versions"])
@@ -71,7 +69,7 @@ def _by_python(folder: Path) -> Iterator[Any]:
         later = _later(folder / "later.json")
         yield _built(bank.import_(later, mirror=True, allow_uncontained=True).banks[0].done)
         path = folder / "py.json"
-        yield _exported(_built(bank.export(path, format="mem0", allow_uncontained=True)))
+        yield _exported(_built(bank.export(path, to="mem0", allow_uncontained=True)))
         bank.undo()
         milk = bank.recall("milk").memories[0].id
         yield len(bank.history(milk).versions)
@@ -114,7 +112,7 @@ def test_a_mem0_file_comes_out_as_it_went_in(tmp_path: Path) -> None:
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
         bank.import_(SAMPLE, allow_uncontained=True)
-        bank.export(tmp_path / "out.json", format="mem0", allow_uncontained=True)
+        bank.export(tmp_path / "out.json", to="mem0", allow_uncontained=True)
     before, after = (json.loads(p.read_text("utf-8")) for p in (SAMPLE, tmp_path / "out.json"))
     assert after == before
 

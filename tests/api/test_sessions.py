@@ -8,7 +8,7 @@ import pytest
 import satchel
 from satchel import aio
 from satchel.api.awaited.parts import Sessions as Awaited
-from satchel.api.continuity.sessions import Sessions
+from satchel.api.sessions import Sessions
 from satchel.errors import MalformedError, UnknownSessionError
 
 
@@ -16,11 +16,15 @@ def test_a_conversation_is_kept_forked_and_distilled() -> None:
     """What a program does turn by turn."""
     with satchel.Satchel.open() as store:
         sessions = store.bank().sessions
-        made = sessions.create("trip", [{"role": "user", "content": "I live in Oslo."}], agent="a")
-        sessions.append("trip", {"role": "assistant", "content": "Good."}, {"note": "kind"})
-        sessions.change("trip", working_state={"step": 1})
+        made = sessions.record(
+            [{"role": "user", "content": "I live in Oslo."}], name="trip", agent="a"
+        )
+        sessions.record(
+            [{"role": "assistant", "content": "Good."}, {"note": "kind"}], session="trip"
+        )
+        sessions.set("trip", working_state={"step": 1})
         point = sessions.checkpoint("trip", name="p")
-        sessions.append("trip", {"role": "user", "content": "We decided to walk."})
+        sessions.record([{"role": "user", "content": "We decided to walk."}], session="trip")
         forked = sessions.fork("trip", at="p", name="other")
         assert [one.content for one in sessions.messages(forked.id)] == ["I live in Oslo.", "Good."]
         assert sessions.show("other").state.working_state == {"step": 1}
@@ -33,7 +37,7 @@ def test_a_conversation_is_kept_forked_and_distilled() -> None:
         with pytest.raises(UnknownSessionError):
             sessions.show("nobody")
         with pytest.raises(MalformedError):
-            sessions.append("trip", {"content": "who?"})
+            sessions.record([{"content": "who?"}], session="trip")
 
 
 def test_all_of_it_can_be_awaited() -> None:
@@ -43,7 +47,7 @@ def test_all_of_it_can_be_awaited() -> None:
         async with aio.Satchel.open() as store:
             sessions = (await store.bank()).sessions
             said = [{"role": "user", "content": str(n)} for n in range(600)]
-            made = await sessions.create("long", said)
+            made = await sessions.record(said, name="long")
             found = [one.content async for one in sessions.messages(made.session)]
             assert found == [str(n) for n in range(600)]
             forks = await asyncio.gather(*(sessions.fork("long", at=str(n)) for n in range(1, 9)))

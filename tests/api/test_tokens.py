@@ -18,7 +18,7 @@ def test_an_owner_shares_and_a_holder_works(tmp_path: Path) -> None:
         bank.remember("a skill", type="procedural")
         bank.remember("a customer")
         made = bank.tokens.issue(
-            audience="default", components=["procedural"], permissions=["read", "write"]
+            audience="default", types=["procedural"], permissions=["read", "write"]
         )
         with Satchel.open(token=made.text) as holder:
             part = holder.bank()
@@ -40,22 +40,22 @@ def test_an_owner_shares_and_a_holder_works(tmp_path: Path) -> None:
             with pytest.raises(TokenRevokedError):
                 part.list()
         assert len(bank.list()) == 3
-        assert [one.state for one in bank.tokens.list(everything=True).tokens] == ["revoked"]
+        assert [one.state for one in bank.tokens.list(all=True).tokens] == ["revoked"]
 
 
 def test_a_part_is_handed_on(tmp_path: Path) -> None:
-    """With `satchel.attenuate`; several texts are several, not letters."""
+    """With `satchel.attenuate`; one text is one tag, not its letters."""
     with Satchel.open() as owner:
         bank = owner.bank()
         bank.remember("x", tags=["a"])
         bank.tokens.issue(audience="default", everything=True, output=tmp_path / "a.token")
     token = str(tmp_path / "a.token")
-    part = package.attenuate(token, audience="default", any_of=["b"], output=tmp_path / "b.token")
+    part = package.attenuate(token, audience="default", any_tags=["b"], output=tmp_path / "b.token")
     assert len(part.tokens) == 2
     with Satchel.open(token=tmp_path / "b.token") as holder:
         assert len(holder.bank().list()) == 0
-    with pytest.raises(TypeError):
-        package.attenuate(token, audience="default", any_of="b")
+    one = package.attenuate(token, audience="default", any_tags="bc")
+    assert one.tokens[-1].scope == ["tags any of bc"]
     with pytest.raises(UsageError):
         package.attenuate(token, audience="default", permissions=["write"], everything=True)
 
@@ -68,7 +68,7 @@ def test_it_can_be_awaited(tmp_path: Path) -> None:
             bank = await owner.bank()
             await bank.remember("x", type="working")
             await bank.tokens.issue(
-                audience="default", components=["working"], output=tmp_path / "a.token"
+                audience="default", types=["working"], output=tmp_path / "a.token"
             )
         async with Awaited.open(token=tmp_path / "a.token") as holder:
             listing = await (await holder.bank()).list()

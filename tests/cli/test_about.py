@@ -53,7 +53,10 @@ def test_a_setting_does_what_it_says(satchel: Run, sealed: Path, config: Path) -
     assert satchel("verify", sealed).status == 3
     config.write_text("[keys]\nname = 'work'\n")
     assert satchel("convert", sealed.with_name("mem0.json"), sealed, "--force").status == 0
-    assert {key["name"] for key in satchel("key", "list", "--json").json} == {"default", "work"}
+    assert {key["name"] for key in satchel("key", "list", "--json").json["keys"]} == {
+        "default",
+        "work",
+    }
 
 
 @pytest.mark.parametrize(

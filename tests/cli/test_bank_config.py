@@ -175,7 +175,7 @@ def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
     file.write_text(json.dumps([{**row, "memory": "three"}]))
     kept = satchel("import", file, "--bank", "default", "--on-conflict", "skip", "--json")
     assert kept.json["banks"][0]["done"]["skipped"] == 1
-    assert satchel("export", "--format", "mem0", "--output", out).status in (0, 1)
+    assert satchel("export", "--to", "mem0", "--output", out).status in (0, 1)
     assert SECRET not in out.read_text()
 
 

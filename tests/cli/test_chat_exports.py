@@ -94,7 +94,7 @@ def test_a_folder_that_is_no_export_is_said_to_be_a_folder(satchel: Run, tmp_pat
 def test_another_answer_is_a_fork_that_can_be_shown(satchel: Run) -> None:
     """With everything before it, and not what came after it elsewhere."""
     satchel("import", _SAMPLES / "chatgpt" / "good-shards.zip", "--bank", "b")
-    listed = satchel("session", "list", "--bank", "b", "--json").json
+    listed = satchel("session", "list", "--bank", "b", "--json").json["sessions"]
     fork = next(one for one in listed if one.get("origin", {}).get("number") == 2)
     shown = satchel("session", "show", fork["id"], "--bank", "b", "--json").json
     words = json.dumps(shown)
@@ -113,7 +113,7 @@ def test_a_transcript_that_has_grown_brings_what_is_new(satchel: Run, tmp_path: 
     assert satchel("import", path, "--bank", "b").status == 0
     path.write_bytes(b"".join(lines))
     done = satchel("import", path, "--bank", "b", "--json").json["banks"][0]["done"]
-    listed = satchel("session", "list", "--bank", "b", "--json").json
+    listed = satchel("session", "list", "--bank", "b", "--json").json["sessions"]
 
     assert done["others_known"] == 5
     assert [one["messages"] for one in listed] == [6, 2]

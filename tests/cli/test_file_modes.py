@@ -64,7 +64,7 @@ def test_every_file_with_a_secret_is_refused_when_others_may_read_it(
     satchel: Run, own_home: Path
 ) -> None:
     """Signing key, identity, key of the store: named by doctor with the command that helps."""
-    assert satchel("key", "identity", "mine").status == 0
+    assert satchel("key", "identity", "create", "mine").status == 0
     assert satchel("remember", "likes tea").status == 0
     assert satchel("store", "encrypt", "--to", "mine").status == 0
     files = secret_files(load_settings())

@@ -41,14 +41,14 @@ def test_a_new_key_owns_what_the_old_one_owned(satchel: "Run", tmp_path: Path) -
     assert satchel(*issue, before).status == 0
     ran = satchel("key", "rotate")
     assert ran.status == 0
-    assert "noted in its log" in ran.err
+    assert "recorded in its log" in ran.err
     assert satchel(*issue, after).status == 0
     assert satchel("bank", "rename", "default", "mine").status == 0
     for token in (before, after):
         assert texts(satchel, "--token", token) == ["likes tea"]
         assert satchel("token", "verify", token).status == 0
     retired = next(name for name in load_settings().keyring.names() if "retired" in name)
-    ran = satchel(*issue, tmp_path / "late.token", "--key", retired)
+    ran = satchel(*issue, tmp_path / "late.token", "--signing-key", retired)
     assert ran.status == 3
     assert "retired" in ran.err
     assert {line["state"] for line in satchel("token", "list", "--json").json["tokens"]} == {
@@ -70,7 +70,7 @@ def test_tokens_of_a_stolen_key_end_with_it(satchel: "Run", tmp_path: Path) -> N
     old = did(satchel)
     assert satchel("key", "rotate").status == 0
     ran = satchel("key", "revoke", old, "--reason", "stolen")
-    assert (ran.status, "noted in its log" in ran.err) == (0, True)
+    assert (ran.status, "recorded in its log" in ran.err) == (0, True)
     assert satchel("--token", token, "list").status == 3
     assert satchel("token", "verify", token).status == 3
     assert texts(satchel) == ["likes tea"]
@@ -82,11 +82,11 @@ def test_the_only_owner_is_replaced_before_it_is_let_go(satchel: "Run", kept: st
     ran = satchel("key", "retire", "default")
     assert ran.status == 1
     assert "key rotate" in ran.err
-    assert satchel("key", "list", "--json").json[0]["state"] == "trusted"
+    assert satchel("key", "list", "--json").json["keys"][0]["state"] == "trusted"
     assert satchel("bank", "rename", kept, "still mine").status == 0
     ran = satchel("key", "revoke", "default")
     assert ran.status == 1
-    assert "in these banks it is not" in ran.err
+    assert "but not in these banks" in ran.err
 
 
 @pytest.mark.usefixtures("kept")
@@ -144,7 +144,7 @@ def test_a_rotation_that_was_cut_short_is_gone_on_with(
     assert satchel("bank", "rename", "default", "mine").status == 0
     assert all(
         line["own"] and line["state"] in ("trusted", "retired")
-        for line in satchel("key", "list", "--json").json
+        for line in satchel("key", "list", "--json").json["keys"]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ def test_a_key_is_created_listed_and_exported(satchel: Run) -> None:
     """What others need is printed; the secret is not in it."""
     made = satchel("key", "create", "laptop", "--role", "owner")
     assert made.out.strip() == did(satchel, "laptop")
-    [line] = satchel("key", "list", "--json").json
+    [line] = satchel("key", "list", "--json").json["keys"]
     assert (line["name"], line["state"], line["own"], line["signs"]) == (
         "laptop",
         "trusted",
@@ -55,6 +56,18 @@ def test_a_key_is_created_listed_and_exported(satchel: Run) -> None:
     )
     assert "seed" not in satchel("key", "export", "laptop").out
     assert satchel("key", "create", "laptop").status == 5
+
+
+def test_the_advice_after_creating_a_key_is_a_command_that_works(
+    satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is printed."""
+    monkeypatch.chdir(tmp_path)
+    advised = satchel("key", "create", "laptop").err.partition("elsewhere: ")[2]
+    program, *words = shlex.split(advised)
+    assert program == "satchel"
+    assert satchel(*words).status == 0
+    assert "seed" in json.loads((tmp_path / "laptop.key.json").read_text())
 
 
 def test_a_secret_leaves_only_into_a_file_that_is_its_own(satchel: Run, tmp_path: Path) -> None:
@@ -67,7 +80,7 @@ def test_a_secret_leaves_only_into_a_file_that_is_its_own(satchel: Run, tmp_path
     assert output.stat().st_mode & 0o777 == 0o600
     assert seed not in ran.out + ran.err
     assert satchel("key", "export", "--secret", "--output", output).status == 5
-    assert satchel("key", "export", "--secret", "--output", output, "--force").status == 0
+    assert satchel("key", "export", "--secret", "--output", output, "--overwrite").status == 0
 
 
 def test_a_strangers_file_is_good_once_the_key_is_trusted(
@@ -117,7 +130,9 @@ def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
     again = signed_anew(satchel, mem0, "b.pam")
     signers = satchel("verify", again, "--json").json["signers"]
     assert [found["key"] for found in signers] == [new]
-    states = {found["key"]: found["state"] for found in satchel("key", "list", "--json").json}
+    states = {
+        found["key"]: found["state"] for found in satchel("key", "list", "--json").json["keys"]
+    }
     assert states == {old: "retired", new: "trusted"}
 
 
@@ -178,7 +193,9 @@ def test_a_revoked_key_signs_nothing_more(satchel: Run, mem0: Path) -> None:
 def test_a_revocation_can_be_signed_for_others(satchel: Run) -> None:
     """The statement names the keys and the reason."""
     satchel("key", "create", "second")
-    ran = satchel("key", "revoke", "default", "--sign-with", "second", "--reason", "lost", "--json")
+    ran = satchel(
+        "key", "revoke", "default", "--statement-key", "second", "--reason", "lost", "--json"
+    )
     assert ran.status == 0
     payload = ran.json["statement"]["signed"]["payload"]
     assert payload["reason"] == "lost"

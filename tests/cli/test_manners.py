@@ -127,7 +127,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "mcp": ["--tools", "--bank", "here"],
         "verify": [sealed],
         "token issue": ["--bearer", "--everything", "--bank", "here"],
-        "token attenuate": [TOKEN, "--audience", "default", "--component", "working"],
+        "token attenuate": [TOKEN, "--audience", "default", "--type", "working"],
         "token inspect": [TOKEN],
         "token verify": [TOKEN],
         "token revoke": [TOKEN, "--bank", "here"],
@@ -511,7 +511,7 @@ def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
     if verb == "bank":
         has_proposal(satchel, sealed.with_name("proposal.json"))
     if verb == "decrypt":
-        assert satchel("key", "identity", "here").status == 0
+        assert satchel("key", "identity", "create", "here").status == 0
         encrypted = sealed.with_name("sealed.age")
         assert satchel("encrypt", sealed, encrypted, "--to", "here").status == 0
     if verb == "key":
@@ -581,7 +581,7 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["convert", "a", "b.pam", "--unsafe-accept", "tampered"], 2, "usage"),
         (["--config", "missing.toml", "doctor"], 2, "config.invalid"),
         (["export", "--output", "out.pam"], 2, "bank.unknown"),
-        (["export", "--output", "out.pam", "--format", "nope"], 2, "format.unknown"),
+        (["export", "--output", "out.pam", "--to", "nope"], 2, "format.unknown"),
         (["export", "--output", "out.pam", "--since", "soon"], 2, "usage"),
         (["export"], 2, "bank.unknown"),
         (["diff", "nobody", "nothing"], 2, "bank.unknown"),
@@ -605,7 +605,7 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["links", "0f3c12"], 2, "bank.unknown"),
         (["rehydrate"], 2, "bank.unknown"),
         (["rehydrate", "missing.pam"], 4, "input.unreadable"),
-        (["rehydrate", "--budget", "0"], 2, "bank.unknown"),
+        (["rehydrate", "--budget", "0"], 2, "usage"),
         (["quarantine", "list"], 2, "bank.unknown"),
         (["promote", "0f3c12"], 2, "bank.unknown"),
         (["path", "0f3c12", "0f3c13", "--direction", "up"], 2, "usage"),
@@ -717,7 +717,7 @@ def test_one_command_does_not_inherit_the_options_of_the_last(
     other = satchel("--home", tmp_path / "elsewhere", "key", "list", "--json")
     assert other.json == []
     assert satchel("verify", sealed).status == 0
-    assert [found["name"] for found in satchel("key", "list", "--json").json] == ["default"]
+    assert [found["name"] for found in satchel("key", "list", "--json").json["keys"]] == ["default"]
 
 
 @pytest.mark.parametrize("words", [["inspect"], ["verify"], ["convert"]], ids=" ".join)
@@ -764,7 +764,7 @@ def test_escapes_in_a_file_do_not_reach_the_terminal(
 
 def test_escapes_in_a_key_name_do_not_reach_the_terminal(satchel: Run, sealed: Path) -> None:
     """Attack: a trusted key whose name rewrites the verdict on the screen."""
-    did = satchel("key", "list", "--json").json[0]["key"]
+    did = satchel("key", "list", "--json").json["keys"][0]["key"]
     assert satchel("key", "trust", did, "--name", NASTY).status == 0
     runs = [satchel("key", "list"), satchel("verify", sealed), satchel("key", "revoke", did)]
     assert [ran for ran in runs if RAW.search(ran.out + ran.err)] == []

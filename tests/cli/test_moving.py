@@ -57,7 +57,7 @@ def test_loss_is_named_and_makes_the_status_1(satchel: Run, bank: str, tmp_path:
     refused = satchel("export", "--output", tmp_path / "b.mem0.json", "--fail-on-loss", "--json")
     assert (refused.status, refused.error["code"]) == (1, "transfer.loss")
     assert satchel("export", "--output", out, "--json").error["code"] == "target.exists"
-    assert satchel("export", "--output", out, "--force", "--component", "semantic").status == 0
+    assert satchel("export", "--output", out, "--overwrite", "--type", "semantic").status == 0
 
 
 def test_two_stores_are_brought_together(

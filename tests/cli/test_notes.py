@@ -35,7 +35,7 @@ def test_a_folder_of_notes_comes_back_to_the_byte(
     """Through a bank; imported again, nothing is new; its digest is that of the folder."""
     assert satchel("import", notes, "--bank", "b").status == 0
     ran = satchel(
-        "export", "-o", tmp_path / "out", "--bank", "b", "--format", "markdown_memory", "--json"
+        "export", "-o", tmp_path / "out", "--bank", "b", "--to", "markdown_memory", "--json"
     )
     again = satchel("import", tmp_path / "out", "--bank", "b", "--json").json
 
@@ -52,7 +52,7 @@ def test_a_new_memory_is_added_to_the_notes_and_the_rest_stays(
     """The index gets a line, below those that somebody wrote."""
     satchel("import", notes, "--bank", "b")
     satchel("remember", "The shop closes on Mondays.", "--bank", "b")
-    ran = satchel("export", "-o", notes, "--bank", "b", "--format", "markdown_memory", "--force")
+    ran = satchel("export", "-o", notes, "--bank", "b", "--to", "markdown_memory", "--overwrite")
     before, after = _files(tmp_path / "notes.before"), _files(notes)
 
     assert ran.status == 0, ran.err
@@ -71,7 +71,7 @@ def test_a_folder_that_is_there_is_not_replaced_unasked(satchel: Run, notes: Pat
     """Nothing in it changes, and nothing lies beside it; a dry run writes nothing either."""
     before = _files(notes)
     satchel("remember", "x", "--bank", "b")
-    args = ("export", "-o", notes, "--bank", "b", "--format", "markdown_memory")
+    args = ("export", "-o", notes, "--bank", "b", "--to", "markdown_memory")
     refused, tried = satchel(*args, "--json"), satchel(*args, "--dry-run")
 
     assert (refused.status, refused.error["code"]) == (5, "target.exists")
@@ -175,7 +175,7 @@ def test_what_comes_back_from_notes_is_the_bank_but_for_what_the_receipt_names(
     """Every memory is there again; a member that is not is named, and nothing else is missing."""
     sample = _SAMPLES / "pam" / "good-everything.pam"
     satchel("import", sample, "--bank", "a", "--unsafe-accept", "stranger")
-    format_ = ("--format", "markdown_memory") if name == "notes" else ()
+    format_ = ("--to", "markdown_memory") if name == "notes" else ()
     ran = satchel("export", "-o", tmp_path / name, "--bank", "a", *format_, "--json")
     named = {loss["name"].partition("/")[0] for loss in ran.json["losses"]}
     back = satchel("import", tmp_path / name, "--bank", "c")

@@ -31,9 +31,12 @@ def test_two_of_three_owners_decide_on_any_store(satchel: Run) -> None:
     assert satchel("bank", "rename", "default", "ours", "--also", "cat").status == 0
     ran = satchel("bank", "owner", "threshold", "ours", "1", "--key", "ben")
     assert ran.status == 3
-    ran = satchel("key", "revoke", "cat", "--key", "ben", "--json")
+    ran = satchel("key", "revoke", "cat", "--signing-key", "ben", "--json")
     assert (ran.status, len(ran.json["banks"][0]["to_sign"])) == (1, 1)
-    assert satchel("key", "revoke", "cat", "--key", "ben", "--also", "default").status == 0
+    assert (
+        satchel("key", "revoke", "cat", "--signing-key", "ben", "--co-signer", "default").status
+        == 0
+    )
     found = satchel("bank", "owner", "list", "ours", "--json").json
     assert (found["threshold"], len(found["owners"])) == (2, 2)
     assert satchel("remember", "likes milk").status == 0  # no decision
@@ -108,7 +111,7 @@ def test_an_export_shows_that_the_heads_key_belongs_to_an_owner_who_was_taken_in
     assert satchel("remember", "likes tea").status == 0
     assert satchel("key", "create", "ben").status == 0
     assert satchel("bank", "owner", "add", "default", "ben").status == 0
-    assert satchel("key", "rotate", "writer", "--key", "ben").status == 0
+    assert satchel("key", "rotate", "writer", "--signing-key", "ben").status == 0
     assert satchel("export", "--output", sealed).status == 0
     ran = satchel("verify", sealed, "--deep", "--json")
     assert (ran.status, ran.json["outcome"]) == (0, "good")

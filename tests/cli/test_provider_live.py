@@ -43,7 +43,7 @@ def test_memory_goes_to_a_product_and_back_and_the_configuration_follows(
     assert sorted(one["text"] for one in listed) == [f"fact {number} of ada" for number in range(3)]
 
     out = tmp_path / "out.json"
-    words = ["export", "--bank", "ada", "--format", "mem0", "--output", str(out)]
+    words = ["export", "--bank", "ada", "--to", "mem0", "--output", str(out)]
     assert satchel("--config", live, *words).status == 0
     assert len(json.loads(out.read_bytes())["results"]) == 3
     file = tmp_path / "more.json"
@@ -185,7 +185,7 @@ def test_an_export_from_a_product_leaves_one_receipt_of_the_product_and_the_file
     """Which user's memory it is, and the digest of the file."""
     assert satchel("--config", place.live, "import", file_of(tmp_path)).status == 0
     out, copy = tmp_path / "out.json", tmp_path / "r.json"
-    words = ["export", "--bank", "cy", "--format", "mem0", "--output", out]
+    words = ["export", "--bank", "cy", "--to", "mem0", "--output", out]
 
     dry = satchel("--config", place.live, *words, "--dry-run", "--json").json
     assert dry["plan"]["input"]["name"].endswith(" of cy")
@@ -254,15 +254,15 @@ def test_python_works_with_the_provider_as_the_command_does(place: Place, tmp_pa
         done = store.import_bank("cy", file_of(tmp_path), **free)  # type: ignore[arg-type]
         assert done.accounts[0].output.format == "mem0-local"
         assert store.banks() == []
-        exported = store.export_bank("cy", out, format="mem0", **free)  # type: ignore[arg-type]
+        exported = store.export_bank("cy", out, to="mem0", **free)  # type: ignore[arg-type]
         assert exported.account is not None
         assert exported.account.input.name.endswith(" of cy")
         with pytest.raises(UnknownBankError):
-            store.export_bank("nobody", tmp_path / "n.json", format="mem0", **free)  # type: ignore[arg-type]
+            store.export_bank("nobody", tmp_path / "n.json", to="mem0", **free)  # type: ignore[arg-type]
         bank = store.create_bank("cy")
         bank.import_(file_of(tmp_path, run_id="r"), **free)  # type: ignore[arg-type]
         assert bank.list().memories == []
-        bank.export(tmp_path / "b.json", format="mem0", **free)  # type: ignore[arg-type]
+        bank.export(tmp_path / "b.json", to="mem0", **free)  # type: ignore[arg-type]
     for path in (out, tmp_path / "b.json"):
         assert [one["memory"] for one in json.loads(path.read_bytes())["results"]] == ["likes cola"]
 
@@ -293,7 +293,7 @@ def test_an_import_into_a_product_does_with_other_versions_what_was_asked(
 
     def there() -> list[str]:
         out = tmp_path / "out.json"
-        words = ["export", "--bank", "ada", "--format", "mem0", "--output", str(out), "--force"]
+        words = ["export", "--bank", "ada", "--to", "mem0", "--output", str(out), "--overwrite"]
         satchel("--config", place.live, *words)
         return [one["memory"] for one in json.loads(out.read_bytes())["results"]]
 

@@ -57,7 +57,7 @@ def test_a_loss_makes_status_1_until_it_is_accepted(
     satchel: Run, lossy: str, tmp_path: Path
 ) -> None:
     """The message names the flag; a plan ends the same way."""
-    words = ["export", "--bank", lossy, "--format", "mem0"]
+    words = ["export", "--bank", lossy, "--to", "mem0"]
     ran = satchel(*words, "-o", tmp_path / "a.json")
     assert ran.status == 1
     assert "Not all of it arrived: 1 value. To put up with a field: --accept-loss FIELD" in ran.err
@@ -84,7 +84,7 @@ def test_a_dry_run_prints_a_plan(satchel: Run, mem0: Path, tmp_path: Path) -> No
     assert "WOULD IMPORT" in satchel("import", mem0, "--bank", "b", "--dry-run").out
     ran = satchel("convert", mem0, tmp_path / "o.pam", "--dry-run")
     assert (ran.status, "WOULD CONVERT" in ran.out) == (0, True)
-    assert satchel("key", "list", "--json").json == []
+    assert satchel("key", "list", "--json").json["keys"] == []
 
 
 def test_jobs_are_listed_resumed_and_cancelled(satchel: Run, mem0: Path) -> None:

@@ -40,7 +40,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def store(satchel: "Run") -> Path:
     """A store in plain with a memory, and an identity."""
     assert satchel("remember", f"{WORD.decode()} grows by the river").status == 0
-    assert satchel("key", "identity", "mine").status == 0
+    assert satchel("key", "identity", "create", "mine").status == 0
     return Path(load_settings().store)
 
 
@@ -79,7 +79,7 @@ def test_a_store_is_encrypted_works_as_before_and_is_put_in_plain_again(
 def test_a_store_is_begun_encrypted(satchel: "Run", tmp_path: Path) -> None:
     """Nothing was ever on the disk in plain; JSON says all there is to know."""
     other = tmp_path / "other" / "begun.db"
-    recipient = satchel("key", "identity", "mine").out.strip()
+    recipient = satchel("key", "identity", "create", "mine").out.strip()
     other.parent.mkdir()
     ran = satchel("--store", other, "store", "encrypt", "--to", "mine", "--json")
     assert ran.json == {

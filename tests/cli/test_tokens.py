@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 TEAM = Path(__file__).parent.parent.parent / "examples" / "team.py"
-SPECIALIST = ("token", "issue", "--audience", "specialist", "--component", "procedural")
+SPECIALIST = ("token", "issue", "--audience", "specialist", "--type", "procedural")
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_token_without_its_key_opens_nothing(satchel: "Run", shared: Path) -> 
 
 def test_a_bearer_token_is_for_whoever_has_it(satchel: "Run", shared: Path) -> None:
     """Without a key; and it cannot be handed on in part."""
-    text = satchel("token", "issue", "--bearer", "--component", "working").out
+    text = satchel("token", "issue", "--bearer", "--type", "working").out
     assert listed(satchel, "--token", text.strip()) == ["ship on Friday"]
     ran = satchel("token", "attenuate", text.strip(), "--audience", "helper", "--everything")
     assert ran.status == 2
@@ -170,7 +170,7 @@ def test_a_part_is_handed_on_without_the_owner(
 def test_tokens_are_listed_while_they_count(satchel: "Run", shared: Path) -> None:
     """The log has what was issued; those of the past are shown when asked for."""
     (one,) = satchel("token", "list", "--json").json["tokens"]
-    assert (one["state"], one["scope"]) == ("active", ["component procedural"])
+    assert (one["state"], one["scope"]) == ("active", ["type procedural"])
     assert satchel("token", "revoke", one["id"][7:15], "--json").json["is_new"] is True
     assert satchel("token", "revoke", one["id"], "--json").json["is_new"] is False
     assert satchel("token", "list", "--json").json["tokens"] == []
@@ -186,7 +186,7 @@ def test_a_token_is_verified_against_what_is_asked(satchel: "Run", shared: Path)
     memories = satchel("list", "--json").json["memories"]
     ids = {memory["text"]: memory["id"] for memory in memories}
     good = satchel("token", "verify", shared, "--may", "read,derive", "--json")
-    assert (good.status, good.json["holds"], good.json["looked_at"]) == (0, True, ["log"])
+    assert (good.status, good.json["valid"], good.json["checked"]) == (0, True, ["log"])
     assert satchel("token", "verify", shared, "--entry", ids["run make check"]).status == 0
     hidden = satchel("token", "verify", shared, "--entry", ids["ship on Friday"], "--json")
     assert (hidden.status, hidden.json["code"]) == (3, "permission.refused")

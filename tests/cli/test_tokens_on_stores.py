@@ -46,7 +46,7 @@ def test_a_part_of_a_bank_is_the_same_on_every_store(satchel: Run, tmp_path: Pat
     ):
         assert satchel("remember", text, "--type", type_, "--tag", tag).status == 0
     token, out = tmp_path / "x.token", tmp_path / "out.pam.jsonl"
-    scope = ["--component", "procedural", "--no-tag", "secret", "--allow", "read,write,export"]
+    scope = ["--type", "procedural", "--no-tag", "secret", "--allow", "read,write,export"]
     words = ["token", "issue", "--audience", "default", *scope, "--output", token]
     assert satchel(*words).status == 0
     held = ["--token", token]
@@ -69,7 +69,7 @@ def test_a_column_that_was_edited_shows_nothing_more(satchel: Run, tmp_path: Pat
     assert satchel("remember", "run make check", "--type", "procedural").status == 0
     assert satchel("remember", "ship on Friday", "--type", "working").status == 0
     token = tmp_path / "x.token"
-    words = ["token", "issue", "--audience", "default", "--component", "procedural", "-o", token]
+    words = ["token", "issue", "--audience", "default", "--type", "procedural", "-o", token]
     assert satchel(*words).status == 0
     database = tmp_path / "satchel-home" / "satchel.db"
     with closing(sqlite3.connect(database)) as found, found:

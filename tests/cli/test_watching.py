@@ -61,7 +61,7 @@ def _put(path: Path, data: bytes, *, at: int = _LONG_AGO) -> None:
 
 
 def _messages(satchel: Run) -> list[int]:
-    listed = satchel("session", "list", "--bank", "transcripts", "--json").json
+    listed = satchel("session", "list", "--bank", "transcripts", "--json").json["sessions"]
     return sorted(one["messages"] for one in listed)
 
 

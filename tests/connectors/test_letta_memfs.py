@@ -216,7 +216,7 @@ def test_nothing_in_a_repository_is_run_and_none_of_its_settings_obeyed(
     (repository / ".gitattributes").write_text("*.md filter=x diff=x\n")
     bring(repository)
     with Satchel.open() as here:
-        here.bank("b").export(repository, format=LETTA_MEMFS, **_ANYWHERE)
+        here.bank("b").export(repository, to=LETTA_MEMFS, **_ANYWHERE)
     assert not mark.exists()
 
 

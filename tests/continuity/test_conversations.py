@@ -14,7 +14,8 @@ from satchel.actions.sessions import branching, looking, recording
 from satchel.actions.sessions.branching import create_checkpoint, fork
 from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import diff_sessions, list_sessions, show_session
-from satchel.actions.sessions.recording import Beginning, begin, change, record
+from satchel.actions.sessions.operations import set_state as change
+from satchel.actions.sessions.recording import Beginning, begin, record
 from satchel.actions.sessions.remembering import recall_for
 from satchel.continuity.chains import tip_of
 from satchel.continuity.drafting import Said
@@ -104,7 +105,7 @@ def test_the_last_messages_are_shown_and_the_others_counted(bank: OpenBank) -> N
     assert [one.number for one in found.messages] == [28, 29, 30]
     assert found.left_out == 27
     assert show_session(bank, "talk", last=0).left_out == 30
-    assert len(show_session(bank, "talk", last=None).messages) == 30
+    assert len(show_session(bank, "talk", last=1000).messages) == 30
 
 
 def test_400_turns_take_less_than_two_megabytes(bank: OpenBank) -> None:
@@ -317,7 +318,7 @@ def test_memories_made_later_are_kept_and_counted(bank: OpenBank) -> None:
     assert fork(bank, session, at="2").memories_later == 3
     point = create_checkpoint(bank, session, name="now")
     keep(bank, "after three")
-    done = fork(bank, session, at=point.id, as_of=True)
+    done = fork(bank, session, at=point.id, memories="as-of")
     assert (done.memories_later, done.memories) == (1, "as-of")
     assert len(texts(bank)) == 4
 
@@ -331,7 +332,7 @@ def test_a_fork_that_hides_later_memories_recalls_what_was_known_and_its_own(
     point = create_checkpoint(bank, session)
     keep(bank, "tea is black", key="tea")
     keep(bank, "tea is hot")
-    hiding = fork(bank, session, at=point.id, as_of=True).id
+    hiding = fork(bank, session, at=point.id, memories="as-of").id
     open_one = fork(bank, session, at=point.id).id
     say(bank, hiding, "I like tea with milk.")
     distill(bank, hiding)
@@ -388,8 +389,8 @@ def test_a_session_is_renamed_and_put_away_without_a_change_to_what_was_said(
     branching.rename_session(bank, "better", "better")
     assert size_of(bank) == size
     assert branching.archive_session(bank, "better").archived
-    assert list_sessions(bank) == []
-    assert [one.name for one in list_sessions(bank, archived=True)] == ["better"]
+    assert not list(list_sessions(bank))
+    assert [one.name for one in list_sessions(bank, include_archived=True)] == ["better"]
     say(bank, "better", "still here")
     assert not branching.archive_session(bank, session, restore=True).archived
     assert [one.messages for one in list_sessions(bank)] == [4]
@@ -454,19 +455,19 @@ def test_a_listing_counts_what_walking_through_each_session_counts(bank: OpenBan
             forked = fork(bank, session, at="1")
             record(bank, forked.id, turns(2))
     branching.archive_session(bank, "s0")
-    found = list_sessions(bank, archived=True)
+    found = list_sessions(bank, include_archived=True)
     with bank.ledger.reading() as view:
         starts = view.get([shown.id for shown in found])
         counts = {identity: tip_of(view, start).number for identity, start in starts.items()}
 
     assert {shown.id: shown.messages for shown in found} == counts
     assert len(found) == 8
-    assert list_sessions(bank) == [shown for shown in found if not shown.archived]
-    newest = list_sessions(bank, archived=True, limit=3)
+    assert list(list_sessions(bank)) == [shown for shown in found if not shown.archived]
+    newest = list_sessions(bank, include_archived=True, limit=3)
     by_log = {shown.id: shown for shown in found}
     assert [shown.messages for shown in newest] == [by_log[one.id].messages for one in newest]
     assert len(newest) == 3
-    assert list_sessions(bank, archived=True, limit=99) == found
+    assert list_sessions(bank, include_archived=True, limit=99) == found
     with pytest.raises(UsageError):
         list_sessions(bank, limit=0)
 

@@ -17,7 +17,6 @@ from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import list_checkpoints
 from satchel.actions.sessions.recording import record
 from satchel.actions.waking.rehydrating import rehydrate_memories
-from satchel.actions.waking.wanted import Wanted
 from satchel.continuity.drafting import Said
 from satchel.errors import ConfigError, InferenceError, UsageError
 from satchel.memory.parts import TrustClass
@@ -131,7 +130,7 @@ def test_a_hostile_answer_is_counted_out_or_stays_framed_data(bank: OpenBank, mo
     assert len(done.memories) == MOST_FINDINGS["fact"]
     assert done.left_out == len(bad) + 1 + 100 - MOST_FINDINGS["fact"]
     assert len(done.summary) <= MOST_SUMMARY
-    shown = rehydrate_memories(bank, Wanted(task="money"))
+    shown = rehydrate_memories(bank, task="money")
     assert "<|im_start|>" not in shown.text
     assert "\x1b" not in shown.text
     assert "</memory>\x1b" not in shown.text

@@ -49,7 +49,7 @@ def arrive(bank: OpenBank, *records: Sealed) -> None:
 
 def look(bank: OpenBank) -> None:
     """Look at everything in every way; whatever is refused is refused with an error of ours."""
-    for one in list_sessions(bank, archived=True):
+    for one in list_sessions(bank, include_archived=True):
         for call in (
             lambda name: show_session(bank, name),
             lambda name: show_session(bank, name, at="1"),

@@ -19,7 +19,7 @@ from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.sessions.branching import archive_session, create_checkpoint, fork
 from satchel.actions.sessions.looking import list_checkpoints, list_sessions, show_session
-from satchel.actions.sessions.recording import change
+from satchel.actions.sessions.operations import set_state as change
 from satchel.actions.signing import signing_key
 from satchel.actions.upkeep.whole_banks import copy_bank, merge_banks
 from satchel.actions.wiring import writer_key
@@ -38,15 +38,15 @@ def stocked(bank: OpenBank) -> str:
     change(bank, one, working_state="w")
     two = fork(bank, one, at="4", name="two").id
     say(bank, two, "c")
-    archive_session(bank, fork(bank, two, name="three", as_of=True).id)
+    archive_session(bank, fork(bank, two, name="three", memories="as-of").id)
     return session
 
 
 def everything(bank: OpenBank) -> list[Shown]:
     """Return all that can be seen of the conversations, without what arrivals change."""
     found = []
-    for one in list_sessions(bank, archived=True):
-        shown = show_session(bank, one.id, last=None)
+    for one in list_sessions(bank, include_archived=True):
+        shown = show_session(bank, one.id, last=10_000)
         origin = one.origin
         found.append(
             {
@@ -110,7 +110,7 @@ def test_a_file_carries_sessions_checkpoints_and_forks(tmp_path: Path, name: str
         assert texts_of(bank, back)[-1] == "We decided to walk."
     import_file(load_settings(), path, "second", owner)
     with opened("second") as bank:
-        assert len(list_sessions(bank, archived=True)) == len(before) + 1
+        assert len(list_sessions(bank, include_archived=True)) == len(before) + 1
         assert texts_of(bank, session)[-1] == "on"
 
 

@@ -11,7 +11,7 @@ import satchel
 from docs.interfaces import offered
 from satchel.api.bank import Bank
 from satchel.api.code import Code
-from satchel.api.continuity.sessions import Sessions
+from satchel.api.sessions import Sessions
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
 from satchel.api.waking import Quarantine
@@ -25,6 +25,7 @@ NO_ACTION = {
     "Satchel": {"open", "close", "hook_counts"},
     "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files"},
     "Backups": {"open"},
+    "Sessions": {"messages"},
 }
 VALUES = {
     "Backups", "Bank", "Conversion", "Overview", "Satchel", "SatchelError", "Sealed",

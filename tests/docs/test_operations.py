@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import satchel
 from docs.interfaces import CLASSES, offered
 from satchel.ports.operations import INTERFACES, Operation, operations
 
@@ -35,6 +36,17 @@ def test_an_option_that_an_interface_lacks_has_a_reason_and_some_interface_offer
         assert all(absence.why.endswith(".") for absence in absences if absence is not None)
 
 
+def functions() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., Any]]]:
+    """Return the functions of the package that operations declare."""
+    found = ((name, getattr(satchel, name)) for name in satchel.__all__)
+    return [(name, call, call.__operation__) for name, call in found if is_derived(call)]
+
+
+def is_derived(call: Any) -> bool:
+    """Return whether an operation declares a function."""
+    return isinstance(getattr(call, "__operation__", None), Operation)
+
+
 def methods() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., Any]]]:
     """Return the methods of the Python API that operations declare."""
     return [
@@ -44,12 +56,15 @@ def methods() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., An
     ]
 
 
-@pytest.mark.parametrize(("name", "call", "operation"), methods())
-def test_a_method_shows_its_parameters_at_run_time(
+@pytest.mark.parametrize(("name", "call", "operation"), methods() + functions())
+def test_a_call_shows_its_parameters_at_run_time(
     name: str, call: Callable[..., Any], operation: Operation[Any, Any, ..., Any]
 ) -> None:
     """``help()``, ``inspect.signature`` and Jupyter: names, types, defaults, meanings."""
-    parameters = dict(list(inspect.signature(call).parameters.items())[1:])
+    parameters = dict(inspect.signature(call).parameters)
+    for first in list(parameters.values()):
+        if first.kind is inspect.Parameter.POSITIONAL_ONLY:  # what it works on
+            del parameters[first.name]
     assert set(parameters) == {field.name for field in operation.offered("python")}
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters.values())
     assert inspect.signature(call).return_annotation is not inspect.Signature.empty

@@ -65,7 +65,7 @@ def test_a_usual_text_member_is_found_and_written_back(tmp_path: Path, named: st
     assert json.loads((tmp_path / "d.json").read_bytes()) == json.loads(path.read_bytes())
     bring(path)
     satchel.Satchel.open().bank("b").export(
-        tmp_path / "e.json", format="chroma_get", allow_uncontained=True
+        tmp_path / "e.json", to="chroma_get", allow_uncontained=True
     )
     assert json.loads((tmp_path / "e.json").read_bytes()) == json.loads(path.read_bytes())
 
@@ -119,7 +119,7 @@ def test_vectors_stay_with_the_text_that_was_named(tmp_path: Path) -> None:
         satchel.Satchel.open()
         .bank("b")
         .export(
-            tmp_path / "o.json", format="qdrant_points", allow_uncontained=True, accept_loss=["all"]
+            tmp_path / "o.json", to="qdrant_points", allow_uncontained=True, accept_loss=["all"]
         )
     )
     assert json.loads((tmp_path / "o.json").read_bytes())["points"][0]["vector"] == [0.5, 0.25]

@@ -132,10 +132,10 @@ class Http:
         self._ask("DELETE", f"/v1/banks/{bank}/entries/{memory}")
 
     def export(self, bank: str) -> tuple[bytes, int, str]:
-        said = {"bank": bank, "format": "pam_jsonl"}
+        said = {"bank": bank, "to": "pam_jsonl"}
         made = self._ask("POST", "/pam/artifacts", json=said)
         count = made.json()["entry_count"]
-        went = self._ask("GET", f"/v1/banks/{bank}/download", params={"format": "pam_jsonl"})
+        went = self._ask("GET", f"/v1/banks/{bank}/download", params={"to": "pam_jsonl"})
         return went.content, count, went.headers["X-Satchel-Receipt"]
 
     def import_(self, bank: str, data: bytes) -> tuple[int, str]:

@@ -188,12 +188,12 @@ def test_a_memory_file_is_where_it_is_saved_when_its_write_is_answered(
 
 def test_a_token_is_judged_as_it_was_issued(client: TestClient, bank: str) -> None:
     """The JSON of the one answer in the other's request, or its text; not what was changed."""
-    asked = {"any_of": ["tea", "\u00e9\u20ac"], "expires": "1h"}
+    asked = {"bearer": True, "any_tags": ["tea", "\u00e9\u20ac"], "expires": "1h"}
     token = client.post(f"{bank}/tokens", json=asked).json()["token"]
     text = json.dumps(token, ensure_ascii=False, separators=(",", ":"))
     assert text.encode() == canonical(token)
     for said in (token, text, dict(reversed(token.items()))):
-        assert client.post(f"{bank}/tokens/verify", json={"token": said}).json()["holds"] is True
+        assert client.post(f"{bank}/tokens/verify", json={"token": said}).json()["valid"] is True
     for wrong in ({**token, "more": 1}, {"format": 1.5}, {}):
         refused = client.post(f"{bank}/tokens/verify", json={"token": wrong})
         assert refused.status_code == 422, refused.text
@@ -205,7 +205,7 @@ def test_a_holder_sees_what_its_token_opens_and_nothing_else(
     """Over the network, each request signed; the owner's routes are refused."""
     client.post(f"{bank}/entries", json={"text": "the safe is behind the stove"})
     key = SigningKey.generate()
-    token = issued(client, bank, audience=key.did, any_of=["drinks"], expires="1h")
+    token = issued(client, bank, audience=key.did, any_tags=["drinks"], expires="1h")
     holder = served.holder(token, key)
     seen = holder.get(f"{bank}/entries").json()["memories"]
     assert [one["text"] for one in seen] == [TEA["text"]]

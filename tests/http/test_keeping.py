@@ -41,9 +41,9 @@ def test_a_session_is_renamed_put_away_taken_out_and_distilled(
     said = [{"role": "user", "content": "I decided to use PostgreSQL for the new project"}]
     made = client.post(where, json={"name": "talk", "messages": said}).json()["session"]
     assert client.patch(f"{where}/{made}", json={"name": "planning"}).json()["name"] == "planning"
-    assert client.patch(f"{where}/{made}", json={"archived": True}).is_success
+    assert client.post(f"{where}/{made}/archive", json={}).json()["archived"]
     assert client.get(where).json()["sessions"] == []
-    assert client.patch(f"{where}/{made}", json={"archived": False}).is_success
+    assert client.post(f"{where}/{made}/archive", json={"restore": True}).is_success
     assert [one["name"] for one in client.get(where).json()["sessions"]] == ["planning"]
     assert client.patch(f"{where}/{made}", json={}).status_code == 400
     assert client.patch(f"{where}/{made}/state", json={"note": "ask Ada"}).is_success
@@ -161,7 +161,8 @@ def test_a_holder_looks_after_nothing(served: Served, client: TestClient, bank: 
         ("POST", f"{bank}/prune", {"superseded_before": "1d"}),
         ("GET", f"{bank}/imports", None),
         ("POST", f"{bank}/undo", {}),
-        ("PATCH", f"{bank}/sessions/{session}", {"archived": True}),
+        ("PATCH", f"{bank}/sessions/{session}", {"name": "other"}),
+        ("POST", f"{bank}/sessions/{session}/archive", {}),
         ("PATCH", f"{bank}/sessions/{session}/state", {"note": "x"}),
         ("POST", f"{bank}/sessions/{session}/distill", {}),
         ("POST", "/v1/backups/drill", {}),

@@ -41,7 +41,7 @@ def test_memory_is_put_in_front_of_a_model_and_judged(client: TestClient, bank: 
     assert {one["memory"]["id"] for one in held} == set(ids)
     assert client.get(f"{bank}/quarantine/{ids[0]}").json()["findings"]
     said = {"memories": [ids[0]], "reason": "a quotation"}
-    assert len(client.post(f"{bank}/quarantine/release", json=said).json()["moved"]) == 1
+    assert len(client.post(f"{bank}/quarantine/release", json=said).json()["memories"]) == 1
     assert client.post(f"{bank}/quarantine/reject", json={"memories": [ids[1]]}).is_success
     assert client.get(f"{bank}/quarantine").json()["held"] == []
     listed = client.get(f"{bank}/entries").json()["memories"]
@@ -53,7 +53,7 @@ def test_memory_is_trusted_further_over_http(client: TestClient, bank: str) -> N
     """By its id; what is not there is no memory, and what is no trust class is refused."""
     (entry,) = client.get(f"{bank}/entries").json()["memories"]
     done = client.post(f"{bank}/promote", json={"memories": [entry["id"]], "trust": "user"})
-    assert len(done.json()["promoted"]) == 1
+    assert len(done.json()["memories"]) == 1
     assert client.post(f"{bank}/promote", json={"memories": ["b" * 64]}).status_code == 404
     wrong = client.post(f"{bank}/promote", json={"memories": [entry["id"]], "trust": "god"})
     assert wrong.status_code == 400
@@ -108,13 +108,13 @@ def test_backups_are_made_and_read_again_as_jobs(
         assert [one["id"] for one in seen["backups"]] == [made[0]["id"]]
         (fresh,) = client.get("/v1/backups/freshness").json()["checks"]
         assert fresh["state"] == "ok"
-        (checked,) = _done(client, client.post("/v1/backups/verify", json={}))
+        (checked,) = _done(client, client.post("/v1/backups/verify", json={}))["backups"]
         assert checked.get("error") is None
         for pack in shelf.rglob("*"):
             if pack.is_file() and pack.stat().st_size > 1000:
                 pack.write_bytes(pack.read_bytes()[:-7])
         job = _ended(client, client.post("/v1/backups/verify", json={"all": True}))
-        assert job.get("problem") or any(one.get("error") for one in job["result"])
+        assert job.get("problem") or any(one.get("error") for one in job["result"]["backups"])
 
 
 def test_without_a_destination_a_backup_is_refused_in_words(client: TestClient, bank: str) -> None:
@@ -133,7 +133,7 @@ def test_a_holder_wakes_up_with_what_its_token_opens_and_judges_nothing(
     (entry,) = client.get(f"{bank}/entries", params={"tags": "drinks"}).json()["memories"]
     client.post(f"{bank}/sessions", json={"name": "secret talk"})
     key = SigningKey.generate()
-    asked = {"audience": key.did, "any_of": ["drinks"], "permissions": ["rehydrate"]}
+    asked = {"audience": key.did, "any_tags": ["drinks"], "permissions": ["rehydrate"]}
     token = canonical(client.post(f"{bank}/tokens", json=asked).json()["token"]).decode()
     holder = served.holder(token, key)
     woken = holder.post(f"{bank}/rehydrate", json={"task": "tea or stove", "budget": 1000})
@@ -159,7 +159,7 @@ def test_a_holder_wakes_up_with_what_its_token_opens_and_judges_nothing(
         refused = holder.request(method, path, json=body if method == "POST" else None)
         assert refused.status_code == 403, (path, refused.text)
     reading = canonical(
-        client.post(f"{bank}/tokens", json={"audience": key.did, "any_of": ["drinks"]}).json()[
+        client.post(f"{bank}/tokens", json={"audience": key.did, "any_tags": ["drinks"]}).json()[
             "token"
         ]
     ).decode()

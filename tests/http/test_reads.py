@@ -31,7 +31,7 @@ def filled(client: TestClient) -> dict[str, str]:
     for text in ("one", "two"):
         assert client.put(f"{KEY}/text/notes/a.md", json={"text": text}).is_success
     assert client.post("/v1/backups", json={}).is_success
-    made = client.get(f"{BANK}/download", params={"format": "pam_jsonl"})
+    made = client.get(f"{BANK}/download", params={"to": "pam_jsonl"})
     assert made.is_success, made.text
     receipt = client.get("/v1/receipts").json()["receipts"][0]["id"]
     artifact = client.post("/pam/artifacts", json={"bank": "assistant"})

@@ -420,7 +420,7 @@ def test_attack_another_bank_than_the_tokens_is_asked_for(door: Door, place: Pla
     [
         ("list_banks", {}),
         ("pam_import_memory", {"artifact": "eHg="}),
-        ("fork_session", {"session": "talk"}),
+        ("session_fork", {"session": "talk"}),
     ],
 )
 def test_what_is_the_owners_is_refused_to_a_holder_over_mcp(

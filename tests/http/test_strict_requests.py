@@ -107,8 +107,8 @@ def test_a_query_that_says_what_is_not_known_is_refused_by_every_route(served: S
         assert answer.json()["field"] == "no_such_filter"
     assert number > 70
     client.post("/v1/banks", json={"name": "b"})
-    wrong = client.get("/v1/banks/b/download", params={"component": "semantic"}).json()
-    assert "did you mean 'components'" in wrong["title"]
+    wrong = client.get("/v1/banks/b/download", params={"tag": "tea"}).json()
+    assert "did you mean 'tags'" in wrong["title"]
     twice = client.get("/v1/banks/b/entries?limit=1&limit=1000")
     assert (twice.status_code, twice.json()["field"]) == (400, "limit")
     assert client.get("/v1/banks/b/entries?tags=a&tags=b").is_success
@@ -212,15 +212,15 @@ def test_artifacts_have_the_media_types_of_the_specification(
     asked = {"audience": key.did, "everything": True, "permissions": rights}
     made = client.post("/v1/banks/b/tokens", json=asked).json()
     holder = served.holder(json.dumps(made["token"], separators=(",", ":")), key, ELSEWHERE)
-    kept = client.post("/pam/artifacts", json={"bank": "b", "format": name})
+    kept = client.post("/pam/artifacts", json={"bank": "b", "to": name})
     where = kept.headers["Location"]
     for who in (client, holder):
         assert who.get(where).headers["Content-Type"] == kind
-        download = who.get("/v1/banks/b/download", params={"format": name})
+        download = who.get("/v1/banks/b/download", params={"to": name})
         assert download.headers["Content-Type"] == kind
     disclosed = client.post(f"{where}/disclose", json={"entry_ids": [memory]})
     assert disclosed.headers["Content-Type"] == "application/pam+json"
-    other = client.get("/v1/banks/b/download", params={"format": "mem0"})
+    other = client.get("/v1/banks/b/download", params={"to": "mem0"})
     assert other.headers["Content-Type"] == "application/octet-stream"
     paths = served.app.openapi()["paths"]
     for path in ("/pam/artifacts/{artifact}", "/v1/banks/{bank}/download"):

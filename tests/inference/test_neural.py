@@ -1,6 +1,7 @@
 """Vectors by a network on this machine: MiniLM, and a model in a folder."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from onnx_kit import VOCABULARY, network, write_folder
 from satchel.errors import ConfigError, InferenceError, MissingExtraError
 from satchel.inference.neural import encoder, models
 from satchel.inference.neural.encoder import Network
-from satchel.inference.neural.wordpiece import WordPieces
+from satchel.inference.neural.wordpiece import UNCASED, WordPieces, read_list
+from satchel.inference.telemetry import disable_telemetry
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
 PIECES = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
@@ -204,3 +206,54 @@ def test_minilm_tells_what_means_the_same() -> None:
     assert cosines[0][1] > 0.4
     assert max(cosines[0][2], cosines[1][2]) < 0.15
     assert found.embed(texts[1:2]) == found.embed(texts)[1:2]
+
+
+def test_the_first_question_of_a_process_gets_the_same_vector_but_for_rounding() -> None:
+    """Later ones, and memories, get those of the optimized network, to the last bit."""
+    text = "When did Ada sail to Bergen?"
+    made = Network(models.minilm_file(), read_list(UNCASED), "minilm")
+    asked = made.for_questions()
+    (first,) = asked.embed([text])
+    (second,) = asked.embed([text])
+
+    assert second == made.embed([text])[0]
+    assert vector(first) == pytest.approx(vector(second), abs=1e-6)
+    assert asked.embed([text, text]) == [second, second]
+
+
+def test_memories_are_embedded_alike_before_and_after_the_first_question() -> None:
+    """The first question leaves nothing behind."""
+    one, other = (Network(network(TABLE), PIECES, "tiny") for _ in range(2))
+    other.for_questions().embed(["tea"])
+
+    assert one.embed(["tea", "red van"]) == other.embed(["tea", "red van"])
+    assert one.for_questions().embed(["tea"]) == one.embed(["tea"])
+
+
+_READS = """
+from pathlib import Path
+from satchel.inference.neural.models import from_folder
+found = from_folder(Path({folder!r}))
+assert any(found.embed(["tea"])[0])
+"""
+
+
+def test_running_a_network_stores_no_id_and_no_report_in_the_home_folder(tmp_path: Path) -> None:
+    """Telemetry of onnxruntime is on by default; it stores both before it sends anything."""
+    home = tmp_path / "home"
+    home.mkdir()
+    folder = write_folder(tmp_path / "tiny", TABLE)
+    places = {name: str(home) for name in ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    kept.pop("ORT_DISABLE_TELEMETRY", None)
+
+    code = _READS.format(folder=str(folder))
+    subprocess.run([sys.executable, "-c", code], check=True, env=kept | places)
+    assert [*home.rglob("*")] == []
+
+
+def test_telemetry_stays_on_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever set it knows of it."""
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
+    disable_telemetry()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"

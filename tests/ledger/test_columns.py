@@ -15,7 +15,6 @@ from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.recalling import recall_memories
 from satchel.actions.sessions.looking import list_sessions
 from satchel.actions.waking.rehydrating import rehydrate_memories
-from satchel.actions.waking.wanted import Wanted as Task
 from satchel.actions.wiring import witness_of
 from satchel.continuity.drafting import new_session
 from satchel.errors import StoreError, VerificationError
@@ -45,7 +44,7 @@ READING: dict[str, Callable[[OpenBank], Any]] = {
     "list since": lambda bank: list_memories(bank, Wanted(since="2020-01-01")),
     "recall": lambda bank: recall_memories(bank, Query(text="wombat")),
     "recall of a user": lambda bank: recall_memories(bank, Query(text="wombat", user="u0")),
-    "rehydrate": lambda bank: rehydrate_memories(bank, Task(task="wombat")),
+    "rehydrate": lambda bank: rehydrate_memories(bank, task="wombat"),
 }
 
 

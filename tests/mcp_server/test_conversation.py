@@ -218,7 +218,7 @@ def test_other_tools_are_offered_by_toolset(own_home: Path) -> None:
         "pam_export_memory",
         "pam_import_memory",
     }
-    assert names["sessions"] - core == {"fork_session"}
+    assert names["sessions"] - core == {"session_fork"}
     assert names["files"] - core == {"memory"}
     assert names["context"] - core == {"rehydrate", "list_banks"}
     assert names["all"] == set.union(*names.values())

@@ -86,7 +86,7 @@ def test_attack_an_argument_that_a_tool_does_not_know_is_refused(own_home: Path)
         "rehydrate": {"task": "x"},
         "forget": {"ids": ["blake3:" + "0" * 64]},
         "pam_import_memory": {"artifact": "eHg="},
-        "fork_session": {"session": "x"},
+        "session_fork": {"session": "x"},
         "show": {"id": "x"},
         "update": {"id": "x"},
         "memory": {"command": "view", "path": "/memories"},
@@ -244,7 +244,7 @@ def test_memory_files_are_those_of_the_tool(own_home: Path) -> None:
         ("forget", {"ids": ["abcdef123456"]}, "memory.unknown"),
         ("recall", {"query": "x", "bank": "nothing here"}, "bank.unknown"),
         ("pam_import_memory", {"artifact": "no base64!"}, "malformed"),
-        ("fork_session", {"session": "none"}, "session.unknown"),
+        ("session_fork", {"session": "none"}, "session.unknown"),
     ],
     ids=["memory", "bank", "base64", "session"],
 )
@@ -312,7 +312,7 @@ def _tokens(folder: Path) -> dict[str, tuple[Path, str]]:
         "reader": {"everything": True, "permissions": ["read"]},
         "writer": {"everything": True, "permissions": ["read", "write"]},
         "blind": {"everything": True, "permissions": ["write"]},
-        "part": {"any_of": ["drinks"], "permissions": ["read", "write"]},
+        "part": {"any_tags": ["drinks"], "permissions": ["read", "write"]},
     }
     with Satchel.open() as satchel:
         satchel.bank("ada").remember("Ada drinks tea", tags=["drinks"])

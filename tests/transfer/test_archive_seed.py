@@ -165,8 +165,8 @@ def test_standard_output_is_a_minus_sign(
     source = str(_archive(tmp_path / "a.ama.jsonl", "tea"))
     assert run(["import", source, "--bank", "b"]) == 0
     for command in (
-        ["export", "--bank", "b", "--format", "ama"],
-        ["export", "--bank", "b", "--format", "ama", "--output", "-", "--json"],
+        ["export", "--bank", "b", "--to", "ama"],
+        ["export", "--bank", "b", "--to", "ama", "--output", "-", "--json"],
         ["convert", source, "-", "--to", "ama"],
     ):
         capfdbinary.readouterr()

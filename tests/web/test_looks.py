@@ -56,7 +56,7 @@ def test_every_part_fits_a_phone_and_can_be_read(
     )
     for text in ("a\n", "b\n"):
         client.put("/v1/files/assistant/text/user/notes.md", json={"text": text})
-    client.get(f"{BANK}/download", params={"format": "ama"})
+    client.get(f"{BANK}/download", params={"to": "ama"})
     (receipt,) = client.get("/v1/receipts").json()["receipts"]
     newest, *_, first = client.get(f"{BANK}/entries").json()["memories"]
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=look)

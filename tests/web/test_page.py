@@ -66,7 +66,7 @@ def test_a_file_is_brought_in_by_dropping_it(
 ) -> None:
     """First what would be done, with nothing written; then it is done, with a receipt."""
     client = server[1].client()
-    data = client.get(f"{BANK}/download", params={"format": "ama"})
+    data = client.get(f"{BANK}/download", params={"to": "ama"})
     page = tab.go("import")
     page.get_by_label("Bank (created").fill("copy")
     drop(page, "memory.ama.jsonl", data.text)
@@ -89,7 +89,7 @@ def test_a_sealed_file_is_verified_step_by_step(
 ) -> None:
     """Good as it is; with a word changed, the step that found it is named."""
     del bank
-    sealed = server[1].client().get(f"{BANK}/download", params={"format": "pam_jsonl"}).text
+    sealed = server[1].client().get(f"{BANK}/download", params={"to": "pam_jsonl"}).text
     page = tab.go("verify")
     drop(page, "memory.pam.jsonl", sealed)
     page.get_by_role("heading", name="memory.pam.jsonl: good").wait_for()

@@ -23,7 +23,7 @@ from satchel.actions.wiring import (
     witness_of,
     writer_key,
 )
-from satchel.errors import SatchelError, UsageError
+from satchel.errors import BankExistsError, SatchelError, UsageError
 from satchel.ledger import acceptance
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.appending.transaction import LogTransaction
@@ -248,7 +248,7 @@ def _require_free(settings: Settings, store: Store, name: str, but: str | None =
     if not name.strip():
         raise UsageError("a bank needs a name", field="name")
     if set(banks_called(store, name)) - {but}:
-        raise UsageError(f"there is a bank {name!r} already", field="name")
+        raise BankExistsError(f"there is a bank {name!r} already", field="name")
     with store.reading() as reader:
         require_not_missing(settings, reader, name, but or "")
 

@@ -1,17 +1,15 @@
 """The Python API: what ``import satchel`` offers."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from satchel.actions import converting, inspecting, verifying
-from satchel.actions.config import load_settings
-from satchel.actions.converting import Conversion, ConvertOptions
-from satchel.actions.inspecting import Overview
-from satchel.actions.signing import signing_key
-from satchel.api.arguments import ConvertArguments, VerifyArguments
-from satchel.seal.verify.verification import Outcome, Verification
-
-__all__ = ["Conversion", "Overview", "Verification", "convert", "inspect", "verify"]
+if TYPE_CHECKING:
+    from satchel.actions.converting import Conversion
+    from satchel.actions.inspecting import Overview
+    from satchel.api.arguments import ConvertArguments, VerifyArguments
+    from satchel.seal.verify.verification import Verification
 
 
 def verify(path: str | Path, **options: Unpack[VerifyArguments]) -> Verification:
@@ -28,6 +26,9 @@ def verify(path: str | Path, **options: Unpack[VerifyArguments]) -> Verification
         UnreadableError: If the file cannot be read.
         UnknownFormatError: If it is no sealed file.
     """
+    from satchel.actions import verifying
+    from satchel.actions.config import load_settings
+
     return verifying.verify(Path(path), load_settings(), verifying.VerifyOptions(**options))
 
 
@@ -50,6 +51,12 @@ def convert(
     Raises:
         SatchelError: One of the tree in ``satchel.errors``; nothing half-written is left behind.
     """
+    from satchel.actions import converting
+    from satchel.actions.config import load_settings
+    from satchel.actions.converting import ConvertOptions
+    from satchel.actions.signing import signing_key
+    from satchel.seal.verify.verification import Outcome
+
     settings = load_settings()
     key = None
     if options.get("sign", True) and not options.get("dry_run", False):
@@ -89,4 +96,7 @@ def inspect(path: str | Path, *, from_: str | None = None) -> Overview:
         InputError: If it cannot be read or is malformed.
         UnknownFormatError: If no format recognises it.
     """
+    from satchel.actions import inspecting
+    from satchel.actions.config import load_settings
+
     return inspecting.inspect(Path(path), load_settings(), from_)

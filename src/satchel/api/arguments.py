@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from satchel.api.telling import OnRecord
+from satchel.jobs.callbacks import OnRecord
 from satchel.seal.artifact.body import Progress
 
 FilePath = str | PathLike[str]
@@ -115,63 +115,6 @@ class CodeQueryArguments(TypedDict, total=False):
     """How many symbols or edges; 50 when not given."""
 
 
-class ExportArguments(TypedDict, total=False):
-    """Optional arguments of ``Bank.export``."""
-
-    format: str | None
-    """From the file's name when not given."""
-
-    components: Sequence[ComponentName]
-    tags: Sequence[str]
-    """One of them is enough."""
-
-    since: str | None
-    until: str | None
-    owner: str | None
-    """A user, or an agent."""
-
-    as_of: int | None
-    """As the bank was with so many records."""
-
-    key_name: str | None
-    """The signing key; the default one, made on first use, when not given."""
-
-    passphrase: str | None
-    sign: bool
-    """False leaves an artifact unsigned."""
-
-    encrypt_to: Sequence[str]
-    """For whom the file is encrypted: ``age1...``, files with recipients, identities here."""
-
-    file_passphrase: str | None
-    """A passphrase that opens the file."""
-
-    overwrite: bool
-    fail_on_loss: bool
-    accept_loss: Sequence[str]
-    """Fields that may be lost; ``all`` for whatever there is."""
-
-    sidecar: bool
-    """Write what the format cannot hold into ``FILE.satchel.jsonl``, where an import finds it."""
-
-    receipt: Path | None
-    """Where a copy of the receipt goes; it is kept in any case."""
-
-    progress: OnRecord | None
-    """Is told how far it got."""
-
-    scrub_secrets: bool
-    entities: bool
-    """Whether an AMA archive has the entities of memories; yes when not given."""
-
-    embeddings: bool
-    """Whether vectors go along, the bank's own and those that came with memories, where there is a
-    place for them."""
-
-    dry_run: bool
-    """Write nothing, and say what would be written and lost: ``Export.plan``."""
-
-
 class ImportArguments(TypedDict, total=False):
     """Optional arguments of ``Bank.import_``."""
 
@@ -224,22 +167,6 @@ class ImportArguments(TypedDict, total=False):
 
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     trusted_keys: Sequence[str]
-
-
-class ExportBankArguments(ExportArguments, total=False):
-    """Optional arguments of ``Satchel.export_bank``."""
-
-    include_embeddings: bool
-    """The same as ``embeddings``: they are of one model, and of no use to another."""
-
-    include_entities: bool
-    """The same as ``entities``."""
-
-    allowed_roots: Roots | None
-    """Folders that the path may be in; they narrow what the operator has set."""
-
-    allow_uncontained: bool
-    """That the path is the caller's own choice and may be anywhere, if no roots are set."""
 
 
 class ImportBankArguments(ImportArguments, total=False):

@@ -1,37 +1,28 @@
 """What callers of the Python API ask for, as the actions take it."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from satchel.actions.config import Settings
-from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.connecting import connector_for
-from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
-from satchel.actions.opened import OpenBank
-from satchel.actions.operating.providing import LiveBank, export_from, import_into
+from satchel.actions.operating.providing import import_into
 from satchel.actions.paths.permission import (
     Permission,
     file_to_read,
     file_to_write,
     require_uncontained,
 )
-from satchel.actions.signing import signing_key
 from satchel.api.arguments import FilePath
-from satchel.api.telling import teller
-from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
-from satchel.errors import SatchelError, UsageError
-from satchel.jobs.steps import Step
-from satchel.ports.place import Place
-from satchel.ports.registry import formats
+from satchel.errors import UsageError
+from satchel.jobs.callbacks import teller
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.planned import OnConflict
-from satchel.transfer.writing import chosen_format
 
 Options = Mapping[str, Any]
 
@@ -50,32 +41,8 @@ def permission_of(options: dict[str, Any]) -> Permission:
     return Permission(**{name: options.pop(name) for name in names if name in options})
 
 
-def export_as_asked(bank: OpenBank | LiveBank, path: FilePath | Outlet, wanted: Options) -> Export:
-    """Export a bank, or what a provider has of it, as ``Bank.export`` is asked to."""
-    options = dict(wanted)
-    for name in ("entities", "embeddings"):
-        if f"include_{name}" in options:
-            options[name] = options.pop(f"include_{name}")
-    permission = permission_of(options)
-    _judge_receipt(bank.settings, options, permission)
-    if _is_live(path, options.get("format")):
-        require_uncontained(bank.settings, str(path), permission)
-        return _export(bank, Path(str(path)), options)
-    with file_to_write(bank.settings, path, permission) as output:
-        return _export(bank, output, options)
-
-
-def is_earlier_export(output: Outlet, name: str | None) -> bool:
-    """Tell whether there is a file at an output in the very format that is going to be written."""
-    with suppress(SatchelError):
-        wanted, _ = chosen_format(output.path, name)
-        with output.earlier() as file:
-            return formats.recognise(Place(output.path, held=file)) == wanted
-    return False
-
-
-def _is_live(path: FilePath | Outlet | OpenFile, name: str | None) -> bool:
-    is_open = isinstance(path, Outlet | OpenFile)
+def _is_live(path: FilePath | OpenFile, name: str | None) -> bool:
+    is_open = isinstance(path, OpenFile)
     return not is_open and connector_for(str(path), name) is not None
 
 
@@ -84,38 +51,6 @@ def _judge_receipt(settings: Settings, options: dict[str, Any], permission: Perm
     if options.get("receipt") is not None:
         with file_to_write(settings, options["receipt"], permission):
             pass
-
-
-def _export(bank: OpenBank | LiveBank, output: Outlet | Path, options: dict[str, Any]) -> Export:
-    key_name, passphrase = options.pop("key_name", None), options.pop("passphrase", None)
-    sign = options.pop("sign", True) and not options.get("dry_run", False)
-    names = ("since", "until", "owner", "as_of")
-    chosen = selection(
-        components=tuple(options.pop("components", ())),
-        tags=tuple(options.pop("tags", ())),
-        **{name: options.pop(name, None) for name in names},
-    )
-    key = None
-    if is_signed(Path(str(output)), options.get("format")) and sign:
-        key, _ = signing_key(bank.settings, key_name, passphrase=passphrase)
-    tell = teller(options.pop("progress", None))
-    options["accept_loss"] = tuple(options.pop("accept_loss", ()))
-    options["receipt"] = _path(options.pop("receipt", None))
-    options["lock"] = lock_for(
-        bank.settings, options.pop("encrypt_to", ()), options.pop("file_passphrase", None)
-    )
-
-    def told(done: int, total: int, record: str | None) -> None:
-        if tell is None:
-            return
-        try:
-            tell(Step(done, total, record))
-        except Exception as error:
-            error.add_note("Nothing was written.")
-            raise
-
-    asked = ExportOptions(selection=chosen, key=key, progress=told, **options)
-    return export_from(bank, output, asked)
 
 
 def _path(value: str | Path | None) -> Path | None:

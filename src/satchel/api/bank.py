@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Unpack
+from dataclasses import replace
+from typing import TypeVar, Unpack
 
 from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.imported import Imported
@@ -13,23 +14,38 @@ from satchel.actions.log import log
 from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
+from satchel.actions.operating.exports import ExportSource, export
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.recall import recall_in
 from satchel.api.arguments import (
-    ExportArguments,
     FilePath,
     ImportArguments,
     Roots,
 )
-from satchel.api.asked import export_as_asked, import_as_asked, known, nobody
+from satchel.api.asked import import_as_asked, known, nobody
 from satchel.api.code import Code
-from satchel.api.continuity.files import Filing
-from satchel.api.continuity.sessions import Conversing
+from satchel.api.files import Filing
 from satchel.api.operations import method
+from satchel.api.sessions import Conversing
 from satchel.api.sharing.disclosing import Sharing
 from satchel.api.sharing.removing import Removing
 from satchel.api.waking import Waking
+from satchel.disk.outlet import Outlet
+from satchel.ports.operations import Operation
 from satchel.transfer.near.finding import LEAST
+
+_O = TypeVar("_O")
+
+
+def export_to(
+    bank: "Bank",
+    output: Outlet,
+    operation: Operation[ExportSource, _O, ..., Export],
+    options: _O,
+) -> Export:
+    """Export a bank to a file that is open already, whatever path the options name."""
+    with bank._exported() as source:  # noqa: SLF001 - of this module
+        return operation.run(replace(source, output=output), options)
 
 
 class Bank(Sharing, Removing, Waking, Conversing, Filing):
@@ -74,37 +90,12 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     stats = method(operations.stats)
     recall = method(recall_in)
 
-    def export(
-        self,
-        path: FilePath,
-        *,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-        **wanted: Unpack[ExportArguments],
-    ) -> Export:
-        """Write the bank's current memory to a file; see ``satchel export``.
-
-        With a provider set, that is the memory which the provider has of the user of its name.
-
-        Args:
-            path: The file; its name says the format, ``.pam`` when it says nothing.
-            allowed_roots: Folders that it may be in. Roots that the operator has set
-                (``SATCHEL_PORTABILITY_ROOTS``) hold as well: a call only narrows them.
-            allow_uncontained: That the path is the caller's own choice and may be anywhere, if no
-                roots are set. Without one of the three every path is refused, since one that came
-                from a model or a request could be anything.
-            **wanted: Which memory, and how: see ``ExportArguments``.
-
-        Raises:
-            ContainmentError: If it is not where it may be, or nothing says where; a ``ValueError``.
-            PathRefusedError: If there is a link on the way, or the like.
-            LossError: With ``fail_on_loss``, if something would not survive.
-            TargetError: If it cannot be written; nothing is left behind then.
-        """
-        options = known("export", wanted, ExportArguments)
-        options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
+    @contextmanager
+    def _exported(self) -> Iterator[ExportSource]:
         with self._lifetime.use():
-            return export_as_asked(self._where_it_is(), path, options)
+            yield ExportSource(bank=self._where_it_is())
+
+    export = method(export, context=_exported)
 
     def import_(
         self,

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from satchel.api.hints import hints_for_python
 from satchel.disk.forks import in_child
 from satchel.errors import ClosedError
 
@@ -39,7 +40,8 @@ class Lifetime:
                 raise ClosedError("this was closed", hint="Open it again: Satchel.open().")
             self._inside += 1
         try:
-            yield
+            with hints_for_python():
+                yield
         finally:
             with self._change:
                 self._inside -= 1

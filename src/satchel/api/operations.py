@@ -1,12 +1,35 @@
-"""Methods whose keyword arguments an operation declares."""
+"""Methods whose keyword arguments an operation declares, awaited or not.
+
+A class lists its operations once (``remember = method(operations.remember)``). On a class that is
+``Awaited`` the same attribute is a coroutine function, so that ``satchel.aio`` has no list of its
+own. What an operation needs is imported when its method is first used: see ``lazy``.
+"""
+
+from __future__ import annotations  # operations are imported when their methods are used
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
+from functools import partial, update_wrapper
 from textwrap import fill
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from types import FunctionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
-from satchel.ports.operations import Field, Operation
+from satchel.api.hints import hints_for_python
+from satchel.api.lazy import Deferred
+
+if TYPE_CHECKING:
+    from satchel.ports.operations import Field, Operation
 
 _C = TypeVar("_C")
 _C_co = TypeVar("_C_co", covariant=True)
@@ -25,37 +48,160 @@ class HasContext(Protocol[_C_co]):
         ...
 
 
+class Awaited:
+    """A class whose methods are awaited: each runs, in a thread, on the plain object."""
+
+    _plain: Any
+
+
+class Method(Generic[_P, _R]):
+    """A method that is a plain one on a plain class, and awaited on one that is ``Awaited``."""
+
+    def __init__(self, load: Callable[[], Callable[..., _R]]) -> None:
+        self._load = load
+        self._name = ""
+        self._functions = dict[bool, FunctionType]()
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(
+        self, instance: None, owner: type[Awaited]
+    ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]: ...
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> Callable[Concatenate[Any, _P], _R]: ...
+
+    @overload
+    def __get__(
+        self, instance: Awaited, owner: type[Any]
+    ) -> Callable[_P, Coroutine[Any, Any, _R]]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any]) -> Callable[_P, _R]: ...
+
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
+        is_awaited = issubclass(owner, Awaited)
+        function = self._functions.get(is_awaited)
+        if function is None:
+            function = self._made(owner, is_awaited=is_awaited)
+            self._functions[is_awaited] = function
+        return function if instance is None else function.__get__(instance, owner)
+
+    def _made(self, owner: type[Any], *, is_awaited: bool) -> FunctionType:
+        plain = self._load()
+        name = self._name or plain.__name__
+        plain.__name__, plain.__qualname__ = name, f"{owner.__qualname__}.{name}"
+        return cast("FunctionType", _in_a_thread(plain) if is_awaited else plain)
+
+
+def _in_a_thread(plain: Callable[..., _R]) -> Callable[..., Coroutine[Any, Any, _R]]:
+    async def call(self: Any, /, *args: Any, **options: Any) -> _R:
+        from satchel.api.away import away
+
+        return await away(partial(plain, self._plain, *args, **options))
+
+    update_wrapper(call, plain)
+    call.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    return call
+
+
 def method(
-    operation: Operation[_C, Any, _P, _R], *, check: Callable[[_R], None] | None = None
-) -> Callable[Concatenate[HasContext[_C], _P], _R]:
+    operation: Operation[_C, Any, _P, _R],
+    *,
+    check: Callable[[_R], None] | None = None,
+    context: Callable[[Any], AbstractContextManager[_C]] | None = None,
+) -> Method[_P, _R]:
     """Return a method that runs an operation with the options it is called with.
 
     Args:
-        operation: The operation.
+        operation: The operation, or what stands for it until it is imported (``lazy``).
         check: Raises an error where the result is a failure that has an exit status elsewhere.
+        context: Gives what the operation works on, if that is not what ``_context`` gives.
     """
 
-    def call(self: HasContext[_C], /, *args: _P.args, **given: _P.kwargs) -> _R:
-        result = run_on(self, operation, operation.options(*args, **given))
-        if check is not None:
-            check(result)
-        return result
+    def load() -> Callable[..., _R]:
+        there: Any = operation.resolve() if isinstance(operation, Deferred) else operation
+        declared: Operation[_C, Any, _P, _R] = there
 
-    return documented(call, operation)
+        def call(self: Any, /, *args: _P.args, **given: _P.kwargs) -> _R:
+            with hints_for_python():
+                options = declared.options(*args, **given)
+                if context is None:
+                    result = run_on(self, declared, options)
+                else:
+                    with context(self) as target:
+                        result = declared.run(target, options)
+                if check is not None:
+                    check(result)
+                return result
+
+        return documented(call, declared)
+
+    return Method(load)
+
+
+def call(function: Callable[Concatenate[Any, _P], _R]) -> Method[_P, _R]:
+    """Make a method that no operation declares awaited on classes that are ``Awaited``, too."""
+
+    def load() -> Callable[..., _R]:
+        def there(*args: Any, **options: Any) -> _R:
+            with hints_for_python():
+                return function(*args, **options)
+
+        return update_wrapper(there, function)
+
+    return Method(load)
 
 
 def run_on(target: HasContext[_C], operation: Operation[_C, _O, ..., _R], options: _O) -> _R:
-    """Run an operation on what a bank, or the like, works on."""
+    """Run an operation on what a bank, or the like, works on.
+
+    A target that has ``_internal`` supplies what the operation takes besides its options.
+    """
+    supply = getattr(target, "_internal", None)
+    supplied = supply(options) if supply is not None and operation.internal else {}
+    more = {name: value for name, value in supplied.items() if name in operation.internal}
     with target._context() as context:  # noqa: SLF001 - of the protocol above
-        return operation.run(context, options)
+        return operation.run(context, options, **more)
+
+
+def function(
+    operation: Operation[_C, Any, _P, _R], context: Callable[[], AbstractContextManager[_C]]
+) -> Callable[_P, _R]:
+    """Return a function of the package that runs an operation with the options it is called with.
+
+    Args:
+        operation: The operation.
+        context: Gives what it works on, such as the settings of this machine.
+    """
+
+    def call(*args: _P.args, **given: _P.kwargs) -> _R:
+        options = operation.options(*args, **given)
+        with context() as there:
+            return operation.run(there, options)
+
+    return documented(call, operation, first=None)
 
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
-def documented(call: _Call, operation: Operation[Any, Any, ..., Any]) -> _Call:
-    """Give a method the signature and the documentation of an operation."""
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+_SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+
+
+def documented(
+    call: _Call, operation: Operation[Any, Any, ..., Any], first: inspect.Parameter | None = _SELF
+) -> _Call:
+    """Give a method the signature and the documentation of an operation.
+
+    Args:
+        call: The method, or a function.
+        operation: The operation.
+        first: The parameter before the options, if there is one.
+    """
+    parameters = [] if first is None else [first]
     offered = operation.offered("python")
     signature = inspect.signature(operation.options)
     annotations = {field.name: field.annotation for field in offered}

@@ -1,50 +1,42 @@
-"""The store with its banks, open."""
+"""The store with its banks, open.
+
+Importing this imports little; each method imports what it needs.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from msgspec import structs
-
-from satchel.actions import banks
-from satchel.actions.banks import BankLine
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.importing.imported import Imported
-from satchel.actions.moving.comparing import diff
-from satchel.actions.moving.exported import Export
-from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
-from satchel.actions.operating.following import (
-    Followed,
-    FollowOptions,
-    follow_once,
-    open_sink,
-)
-from satchel.actions.operating.providing import LiveBank
-from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
-from satchel.actions.permitted.owning import require_owner
-from satchel.actions.serving import boards
-from satchel.actions.starting import bank_to_fill
-from satchel.actions.upkeep import bank_settings
-from satchel.actions.upkeep.bank_settings import BankConfigured
-from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
-from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments, Roots
-from satchel.api.asked import (
-    export_as_asked,
-    import_as_asked,
-    is_earlier_export,
-    known,
-    permission_of,
-)
-from satchel.api.bank import Bank
+from satchel.api.lazy import lazy
 from satchel.api.lifetime import Lifetime
 from satchel.api.operations import method
 from satchel.api.working import Working
-from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
-from satchel.ports.serving.board import Board
-from satchel.ports.store import Store
+from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError, UsageError
+
+if TYPE_CHECKING:
+    from satchel.actions import banks
+    from satchel.actions.banks import BankLine
+    from satchel.actions.config import Settings
+    from satchel.actions.configured.hooks import HookCounts, Listener
+    from satchel.actions.importing.imported import Imported
+    from satchel.actions.moving import comparing
+    from satchel.actions.opened import OpenBank
+    from satchel.actions.operating import exports
+    from satchel.actions.operating.following import Followed
+    from satchel.actions.operating.providing import LiveBank
+    from satchel.actions.upkeep.bank_settings import BankConfigured
+    from satchel.api.arguments import FilePath, ImportBankArguments, Roots
+    from satchel.api.bank import Bank
+    from satchel.ports.serving.board import Board
+    from satchel.ports.store import Store
+else:
+    banks = lazy("satchel.actions.banks")
+    comparing = lazy("satchel.actions.moving.comparing")
+    exports = lazy("satchel.actions.operating.exports")
 
 
 class Satchel(Working):
@@ -111,6 +103,10 @@ class Satchel(Working):
             EncryptionError: If it is encrypted, and nothing here opens it.
             StoreError: If it cannot be opened.
         """
+        from msgspec import structs
+
+        from satchel.actions.config import load_settings
+
         settings = load_settings(
             home=Path(home) if home is not None else None,
             config=Path(config) if config is not None else None,
@@ -141,9 +137,15 @@ class Satchel(Working):
         except UnknownBankError:
             if not create or wanted is None:
                 raise
-            return self.create_bank(wanted)
+            with suppress(BankExistsError):  # somebody else was faster
+                return self.create_bank(wanted)
+            return self._opened(wanted)
 
     def _opened(self, wanted: str | None) -> Bank:
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.starting import bank_to_fill
+        from satchel.api.bank import Bank
+
         with self._lifetime.use():
             if self._read_only:
                 opened = open_bank_in(self._settings, self._store, wanted)
@@ -155,14 +157,15 @@ class Satchel(Working):
         """Start a bank that the owner's key speaks for, which is made on first use.
 
         Raises:
-            UsageError: If the name is empty, or a bank has it already.
+            BankExistsError: If a bank has this name; ``bank(name, create=True)`` opens it.
+            UsageError: If the name is empty.
             ReadOnlyStoreError: If nothing is to be written.
         """
+        from satchel.actions.opened import open_bank_in
+        from satchel.api.bank import Bank
+
         with self._lifetime.use():
-            if self._read_only:
-                raise ReadOnlyStoreError(
-                    "opened for reading", file=shown_address(self._settings.store)
-                )
+            self._require_writable({})
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
             return Bank(opened, self._lifetime, self._owner)
@@ -173,7 +176,7 @@ class Satchel(Working):
             yield self._settings
 
     use_bank = method(banks.use_bank)
-    diff = method(diff)
+    diff = method(comparing.diff)
 
     def banks(self) -> list[BankLine]:
         """Return the banks of the store, each opened and proved."""
@@ -182,6 +185,9 @@ class Satchel(Working):
 
     def list_banks(self) -> list[str]:
         """Return what each bank is called, for ``export_bank``: its name, or else its id."""
+        from satchel.actions.opened import named_banks
+        from satchel.actions.permitted.owning import require_owner
+
         require_owner(self._settings, "banks")
         with self._lifetime.use():
             named = named_banks(self._store)
@@ -190,34 +196,19 @@ class Satchel(Working):
             names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
             return sorted(names.get(bank, bank) for bank in ids)
 
-    def export_bank(
-        self, bank_id: str, path: FilePath, **wanted: Unpack[ExportBankArguments]
-    ) -> Export:
-        """Write a bank's current memory to a file, as ``Bank.export`` does.
+    @contextmanager
+    def _banks(self) -> Iterator[exports.Banks]:
+        from satchel.actions.operating.exports import Banks
 
-        With a provider set, it is one of the provider's users, and need not be in the store.
+        with self._lifetime.use():
+            yield Banks(
+                settings=self._settings,
+                open=self._where_it_is,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
 
-        Args:
-            bank_id: Its name or its id.
-            path: The file; its name says the format, ``.pam`` when it says nothing. Its folder is
-                made where it is missing. An earlier export in that format is replaced unless
-                ``overwrite=False``; anything else is not, unless ``overwrite=True``.
-            **wanted: Where the path may lead, which memory, and how: see ``ExportBankArguments``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            UnknownBankError: If there is no such bank.
-            SatchelError: As ``Bank.export``.
-        """
-        options = known("export_bank", wanted, ExportBankArguments)
-        permission = permission_of(dict(options))
-        with (
-            self._lifetime.use(),
-            file_to_write(self._settings, path, permission, makes=True) as output,
-        ):
-            if "overwrite" not in options:
-                options["overwrite"] = is_earlier_export(output, options.get("format"))
-            return export_as_asked(self._where_it_is(_named(bank_id)), output, options)
+    export_bank = method(exports.export_bank, context=_banks)
 
     def import_bank(
         self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
@@ -237,6 +228,10 @@ class Satchel(Working):
             ReadOnlyStoreError: If nothing is to be written.
             SatchelError: As ``Bank.import_``.
         """
+        from satchel.actions.paths.permission import file_to_read
+        from satchel.api.arguments import ImportBankArguments
+        from satchel.api.asked import import_as_asked, known, permission_of
+
         options = known("import_bank", wanted, ImportBankArguments)
         permission = permission_of(dict(options))
         with self._lifetime.use(), file_to_read(self._settings, path, permission) as source:
@@ -267,6 +262,10 @@ class Satchel(Working):
             UnknownBankError: If there is no such bank.
             TargetError: If it cannot be written.
         """
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.paths.permission import Permission, file_to_write
+        from satchel.actions.upkeep import bank_settings
+
         asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
         with self._lifetime.use(), file_to_write(self._settings, path, asked) as output:
             opened = open_bank_in(self._settings, self._store, bank or self._wanted)
@@ -284,6 +283,10 @@ class Satchel(Working):
 
         Args and Raises: as ``export_bank_config``; ``MalformedError`` if it is no such document.
         """
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.paths.permission import Permission, file_to_read
+        from satchel.actions.upkeep import bank_settings
+
         asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
         with self._lifetime.use(), file_to_read(self._settings, path, asked) as source:
             wanted = bank or self._wanted
@@ -302,6 +305,8 @@ class Satchel(Working):
             VerificationError: If the sink followed another history.
             TargetError: If it cannot be written; what it has stays.
         """
+        from satchel.actions.operating.following import FollowOptions, follow_once, open_sink
+
         with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
             return follow_once(self._settings, opened, FollowOptions(bank=bank))
 
@@ -326,12 +331,17 @@ class Satchel(Working):
         self.close()
 
     def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.operating.providing import LiveBank
+
         if self._settings.provider is not None:
             return LiveBank(self._settings, bank_id, self._owner)
         return open_bank_in(self._settings, self._store, bank_id)
 
     def _require_writable(self, options: Mapping[str, Any]) -> None:
         if self._read_only and not options.get("dry_run"):
+            from satchel.actions.wiring import shown_address
+
             raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
 
 
@@ -354,6 +364,8 @@ def opened(
     read_only: bool = False,
 ) -> _Kind:
     """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
+
     if read_only and not has_store(settings):
         require_not_lost(settings, None)
         raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
@@ -381,6 +393,9 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
         UnknownBankError: If it is not.
         TokenError: If a token is presented, and it is for another one.
     """
+    from satchel.actions.opened import open_bank_in
+    from satchel.api.bank import Bank
+
     with satchel._lifetime.use():
         writes = not satchel._read_only
         found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
@@ -400,6 +415,8 @@ def require_token(bank: Bank) -> None:
 
 def is_still(bank: Bank, name: str) -> bool:
     """Tell whether a bank that ``existing_bank`` gave is what it gives now, for the same name."""
+    from satchel.actions.opened import is_still_meant
+
     with bank._lifetime.use():
         return is_still_meant(bank._opened, name)
 
@@ -410,6 +427,8 @@ def board_of(satchel: Satchel) -> Board:
     Raises:
         StoreError: If it cannot be opened.
     """
+    from satchel.actions.serving import boards
+
     with satchel._lifetime.use():
         return boards.board_of(satchel._settings, satchel._store)
 

@@ -1,22 +1,22 @@
 """What a store does beside its banks: capture, transfers cut short, and receipts."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from satchel.actions.config import Settings
-from satchel.actions.hosts.known import Host
-from satchel.actions.hosts.watching import Watched, WatchOptions, watch_once
-from satchel.actions.importing import jobs
-from satchel.actions.importing.imported import Imported
-from satchel.actions.importing.jobs import Cancelled
-from satchel.actions.paths.permission import Permission, require_uncontained
-from satchel.actions.receipts import finding
-from satchel.actions.receipts.finding import Receipt, ReceiptLine
-from satchel.actions.signing import signing_key
-from satchel.api.lifetime import Lifetime
 from satchel.errors import ReadOnlyStoreError, UsageError
-from satchel.jobs.job import Job
-from satchel.seal.signing.key import SigningKey
+
+if TYPE_CHECKING:
+    from satchel.actions.config import Settings
+    from satchel.actions.hosts.watching import Watched
+    from satchel.actions.importing.imported import Imported
+    from satchel.actions.importing.jobs import Cancelled
+    from satchel.actions.receipts.finding import Receipt, ReceiptLine
+    from satchel.api.lifetime import Lifetime
+    from satchel.jobs.job import Job
+    from satchel.seal.signing.key import SigningKey
 
 
 class Working:
@@ -28,6 +28,8 @@ class Working:
     _read_only: bool
 
     def _owner(self) -> SigningKey:
+        from satchel.actions.signing import signing_key
+
         return signing_key(self._settings, passphrase=self._passphrase)[0]
 
     def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
@@ -36,6 +38,8 @@ class Working:
         Raises:
             UnknownBankError: If there is no such bank.
         """
+        from satchel.actions.receipts import finding
+
         with self._lifetime.use():
             return finding.list_receipts(self._settings, bank, limit=limit)
 
@@ -48,11 +52,15 @@ class Working:
         Raises:
             UnknownReceiptError: If there is none.
         """
+        from satchel.actions.receipts import finding
+
         with self._lifetime.use():
             return finding.find_receipt(self._settings, wanted)
 
     def jobs(self) -> list[Job]:
         """Return the imports that are under way or were cut short; see ``satchel job``."""
+        from satchel.actions.importing import jobs
+
         with self._lifetime.use():
             return jobs.list_jobs(self._settings)
 
@@ -67,6 +75,8 @@ class Working:
             UsageError: If its input is not known, or is another one now.
             SatchelError: As ``Bank.import_``.
         """
+        from satchel.actions.importing import jobs
+
         with self._lifetime.use():
             return jobs.resume_job(self._settings, job, self._owner)
 
@@ -77,6 +87,8 @@ class Working:
             UnknownJobError: If there is none.
             LockedError: If an import is running.
         """
+        from satchel.actions.importing import jobs
+
         with self._lifetime.use():
             return jobs.cancel_job(self._settings, job, reason=reason)
 
@@ -113,6 +125,10 @@ class Working:
             LockedError: If another one is at it.
             ReadOnlyStoreError: If the store was opened for reading.
         """
+        from satchel.actions.hosts.known import Host
+        from satchel.actions.hosts.watching import WatchOptions, watch_once
+        from satchel.actions.paths.permission import Permission, require_uncontained
+
         unknown = sorted(set(hosts) - set(Host))
         if unknown:
             known = ", ".join(Host)

@@ -28,7 +28,6 @@ from satchel.actions.memories.walking import links
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.recalling import recall_memories
 from satchel.actions.waking.rehydrating import rehydrate_memories
-from satchel.actions.waking.wanted import Wanted as Task
 from satchel.errors import SatchelError
 from satchel.recall.query import Query
 
@@ -192,7 +191,7 @@ def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
         "recall of a user": lambda opened: _told(
             recall_memories(opened, Query(text="wombat", user="u0")).memories
         ),
-        "rehydrate": lambda opened: _told(rehydrate_memories(opened, Task(task="wombat")).entries),
+        "rehydrate": lambda opened: _told(rehydrate_memories(opened, task="wombat").entries),
         "links": lambda opened: links(opened, memory),
         "show": lambda opened: show(opened, memory),
         "history": lambda opened: history(opened, memory),

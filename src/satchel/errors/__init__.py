@@ -61,6 +61,7 @@ from satchel.errors.targets import (
     TargetExistsError,
 )
 from satchel.errors.usage import (
+    BankExistsError,
     ClosedError,
     ConfigError,
     MissingExtraError,
@@ -83,6 +84,7 @@ __all__ = [
     "AccessDenied",
     "AdoptedError",
     "AgentExistsError",
+    "BankExistsError",
     "ChangedError",
     "ClosedError",
     "ConcurrencyError",

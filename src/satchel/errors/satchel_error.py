@@ -40,6 +40,8 @@ class SatchelError(Exception):
         self.byte = byte
         self.field = field
         self.hint = None if hint is None else shown_text(hint)
+        self.command_hint: str | None = None
+        """The hint as it names commands, where ``hint`` names calls of Python."""
 
     def located(
         self, *, file: str | None = None, line: int | None = None, byte: int | None = None
@@ -75,7 +77,7 @@ class SatchelError(Exception):
             "line": self.line,
             "byte": self.byte,
             "field": self.field,
-            "hint": self.hint,
+            "hint": self.command_hint or self.hint,
         }
         return {name: fact for name, fact in facts.items() if fact is not None}
 

@@ -76,6 +76,13 @@ class UnknownBankError(UsageError):
     http_status: ClassVar[int] = 404
 
 
+class BankExistsError(UsageError):
+    """A bank has this name already."""
+
+    code: ClassVar[str] = "bank.exists"
+    http_status: ClassVar[int] = 409
+
+
 class UnknownAgentError(UsageError):
     """The configuration names no such agent."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from satchel.errors import InferenceError, MissingExtraError
+from satchel.inference.telemetry import disable_telemetry
 
 SENTENCE_TRANSFORMERS, FASTEMBED = "sentence-transformers", "fastembed"
 
@@ -137,6 +138,7 @@ def _require(library: str) -> None:
 
 
 def _loaded(loaders: Mapping[str, Callable[[str], _Run]], library: str, model: str) -> _Run:
+    disable_telemetry()  # of onnxruntime, which both may load
     try:
         return loaders[library](model)
     except Exception as error:  # likewise

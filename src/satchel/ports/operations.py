@@ -69,6 +69,7 @@ class Option:
         help: One or two sentences. The same on every interface.
         flag: On the command line, such as ``--bank``; made from the field's name by default. Two
             flags separated by ``/`` switch a boolean on and off.
+        short: A flag of one letter, such as ``-o``.
         argument: Positional on the command line.
         metavar: What the command line shows for the value.
         cli: ``Absent`` where the command line does not offer it.
@@ -83,10 +84,12 @@ class Option:
         parse: Reads what a caller gave; called on each interface alike.
         values: What completes it in a shell: ``bank``, ``format``, ``key``, ``destination`` or
             ``file``.
+        is_text_or_object: Of a text that HTTP takes as a JSON object as well, such as a document.
     """
 
     help: str
     flag: str = ""
+    short: str = ""
     argument: bool = False
     metavar: str = ""
     cli: Absent | None = None
@@ -100,6 +103,7 @@ class Option:
     examples: Sequence[Any] = ()
     parse: Callable[[Any], Any] | None = None
     values: str = ""
+    is_text_or_object: bool = False
 
     def absence(self, interface: str) -> Absent | None:
         """Return why an interface does not offer it; None where it does, or is MCP."""
@@ -132,6 +136,16 @@ class Field:
     def is_required(self) -> bool:
         """Whether a caller has to give it."""
         return self.default is MISSING
+
+    @property
+    def member(self) -> str:
+        """Its name in JSON: ``from`` of an option that Python has to call ``from_``."""
+        return self.name.removesuffix("_")
+
+    @property
+    def flag(self) -> str:
+        """Its flag on the command line."""
+        return self.option.flag or "--" + self.member.replace("_", "-")
 
     def settle(self, value: Any) -> Any:
         """Return a value as the operation takes it.
@@ -293,6 +307,12 @@ class Operation(Generic[_C, _O, _P, _R]):
     def fields(self) -> tuple[Field, ...]:
         """The options that callers may give."""
         return declared(self.options)
+
+    @property
+    def internal(self) -> frozenset[str]:
+        """What callers within the package supply besides the options, such as ``owner``."""
+        parameters = inspect.signature(self.run).parameters.values()
+        return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
     @property
     def help(self) -> str:

@@ -5,23 +5,29 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
 from satchel.actions.backing_up.destinations import moment_said
+from satchel.actions.options import (
+    SERVER,
+    SERVER_KEYS,
+    CoSigners,
+    DryRun,
+    Passphrase,
+    Propose,
+    SigningKey,
+)
 from satchel.ports.operations import Absent, Option, Options, PathText
 
 Progress = Callable[[int, int], None]
 
-_SERVER = Absent(why="The server's operator decides which folders and addresses it uses.")
-_KEYS = Absent(why="The server signs with its own keys.")
 _WHO = Absent(why="Whom the server trusts is decided on its machine.")
 NOT_FOR_MODELS = {"mcp": "A person decides about backups, not a model."}
 _BAR = Absent(why="The command line shows a progress bar.")
 _JOB = Absent(why="The job reports its progress.")
-_PROMPT = Absent(why="The command line asks for passphrases.")
 
 Destination = Annotated[
     PathText | None,
     Option(
         "Folder or object-store address of the backup. Default: the first configured one.",
-        http=_SERVER,
+        http=SERVER,
     ),
 ]
 Destinations = Annotated[
@@ -30,7 +36,7 @@ Destinations = Annotated[
         "Folder or object-store address for backups. Default: as configured. Repeatable.",
         flag="--destination",
         values="destination",
-        http=_SERVER,
+        http=SERVER,
     ),
 ]
 BackupName = Annotated[
@@ -68,24 +74,6 @@ TrustedKeys = Annotated[
     str | Sequence[str],
     Option("Key to trust for this command, as did:key. Repeatable.", flag="--trust-key", http=_WHO),
 ]
-SigningKey = Annotated[
-    str | None,
-    Option("Name of the owner's signing key. Default: the configured one.", http=_KEYS),
-]
-CoSigners = Annotated[
-    str | Sequence[str],
-    Option(
-        "Name of another owner's key that signs too. Repeatable.",
-        flag="--co-signer",
-        values="key",
-        http=_KEYS,
-    ),
-]
-Passphrase = Annotated[
-    str | None,
-    Option("Passphrase of the owners' keys.", cli=_PROMPT, http=_KEYS),
-]
-DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
 OnProgress = Annotated[
     Progress | None,
     Option("Called with the number of records done, and of all of them.", cli=_BAR, http=_JOB),
@@ -117,12 +105,12 @@ class BackupOptions(Options):
         Option(
             "Encrypt to this recipient: age1..., a file of recipients, or an identity stored here."
             " Default: as configured. Repeatable.",
-            http=_SERVER,
+            http=SERVER,
         ),
     ] = ()
     unencrypted: Annotated[
         bool,
-        Option("Do not encrypt, even if earlier backups are encrypted.", http=_SERVER),
+        Option("Do not encrypt, even if earlier backups are encrypted.", http=SERVER),
     ] = False
     progress: OnProgress = None
 
@@ -166,7 +154,7 @@ class RestoreOptions(Options):
     agents: Agents = ()
     workspace: Annotated[
         PathText | None,
-        Option("Folder for the agent's files. The configuration is not changed.", http=_SERVER),
+        Option("Folder for the agent's files. The configuration is not changed.", http=SERVER),
     ] = None
     session: Annotated[
         str | None,
@@ -174,7 +162,7 @@ class RestoreOptions(Options):
     ] = None
     into: Annotated[
         PathText | None,
-        Option("Another store to restore into, created if missing.", http=_SERVER),
+        Option("Another store to restore into, created if missing.", http=SERVER),
     ] = None
     overwrite: Annotated[bool, Option("Replace what exists. It is backed up first.")] = False
     accept_loss: Annotated[
@@ -188,20 +176,13 @@ class RestoreOptions(Options):
     signing_key: SigningKey = None
     co_signers: CoSigners = ()
     passphrase: Passphrase = None
-    propose: Annotated[
-        PathText | None,
-        Option(
-            "If more owners must sign, write the proposal to this file instead of failing.",
-            http=_SERVER,
-            python=Absent(why="ThresholdError has the proposal; Bank.owners.propose writes it."),
-        ),
-    ] = None
+    propose: Propose = None
     allow_unsigned: Annotated[
         bool,
         Option(
             "Restore although more owners must sign. Nobody can read the bank until they have.",
             cli=Absent(why="--propose does it."),
-            http=_KEYS,
+            http=SERVER_KEYS,
         ),
     ] = False
     dry_run: DryRun = False

@@ -11,7 +11,7 @@ from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
 from satchel.errors import ConfigError, MissingExtraError, UsageError
 from satchel.ports.inference.distiller import Distiller
-from satchel.ports.inference.embedder import Embedder
+from satchel.ports.inference.embedder import Embedder, LoadedInSteps
 from satchel.ports.inference.extractor import Extractor
 from satchel.ports.inference.reranker import Reranker
 from satchel.ports.inference.summariser import Summariser
@@ -90,7 +90,9 @@ def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
             found = embedder_of(settings, name, made)
         else:
             found = embedder_of(settings, name)
-        return found if made.is_of(found) else None
+        if not made.is_of(found):
+            return None
+        return found.for_questions() if isinstance(found, LoadedInSteps) else found
 
     return embedder
 

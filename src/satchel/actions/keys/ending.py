@@ -30,6 +30,9 @@ class KeyEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     banks: list[BankTold] = []
     """The banks of the store that it was a key of."""
 
+    proposal: str | None = None
+    """The file with what more owners have to sign."""
+
     @property
     def is_whole(self) -> bool:
         """Whether every bank knows."""
@@ -117,10 +120,10 @@ class _Ending:
         )
         if not owners:
             raise SigningKeyError(
-                "another owner of the bank has to say so",
+                "another owner of the bank has to sign this",
                 field="key",
-                hint="With another owner's key: --owner NAME. Where there is none, first put a new"
-                " one in the place of this: satchel key rotate.",
+                hint="Sign with another owner's key: --signing-key NAME. If there is none, replace"
+                " the key first: satchel key rotate.",
             )
         writer = writer_key(self.settings)
         is_usable = writer.did != self.key and authority.admits(writer.did)

@@ -45,6 +45,9 @@ class Rotated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     banks: list[BankTold] = []
     """The banks of the store that the old key was a key of."""
 
+    proposal: str | None = None
+    """The file with what more owners have to sign."""
+
     @property
     def is_whole(self) -> bool:
         """Whether every bank knows."""
@@ -57,6 +60,9 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     key: str
     banks: list[BankTold] = []
+
+    proposal: str | None = None
+    """The file with what more owners have to sign."""
 
     @property
     def is_whole(self) -> bool:

@@ -69,8 +69,8 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
         raise UsageError(
             "for whom is the store to be encrypted?",
             field="to",
-            hint="Make an identity, and name it: satchel key identity mine; satchel store encrypt"
-            " --to mine. Or under a passphrase: --passphrase.",
+            hint="Create an identity, and name it: satchel key identity create mine;"
+            " satchel store encrypt --to mine. Or use a passphrase: --passphrase.",
         )
     new = new_store_key(lock)
     begun = not path.exists()

@@ -236,19 +236,6 @@ def export_from(bank: OpenBank | LiveBank, output: Path | Outlet, options: Expor
     return export(bank, output, options)
 
 
-def export_bank(
-    settings: Settings,
-    wanted: str | None,
-    owner: Owners,
-    asked: tuple[Path | Outlet, ExportOptions],
-) -> Export:
-    """Export from the store, or from the provider that is set; see ``export``, ``export_live``."""
-    if settings.provider is not None:
-        return export_live(settings, wanted, owner, asked)
-    with opened_bank(settings, wanted) as bank:
-        return export(bank, *asked)
-
-
 def import_into(
     settings: Settings,
     source: Path | OpenFile | str | None,

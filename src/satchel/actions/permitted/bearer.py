@@ -118,7 +118,7 @@ def own_key(settings: Settings, environment: Mapping[str, str]) -> SigningKey:
         raise SigningKeyError(
             "who presents a bearer token has no key to sign with",
             field="audience",
-            hint="Leave it unsigned: --unsafe-unsigned, or sign=False.",
+            hint="Leave it unsigned: --unsigned, or unsigned=True.",
         )
     return holder_key(settings, audience, environment)
 

@@ -6,6 +6,13 @@ from satchel.actions.memories.remembering import MOST_TRIES
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.sessions.looking import memories_since
+from satchel.actions.sessions.options import (
+    OWNER_ONLY,
+    ArchiveOptions,
+    CheckpointOptions,
+    ForkOptions,
+    RenameOptions,
+)
 from satchel.continuity import finding
 from satchel.continuity.drafting import LogHead, Recorder, about
 from satchel.continuity.elements import key_of
@@ -14,6 +21,7 @@ from satchel.continuity.shown import CheckpointShown, SessionShown
 from satchel.errors import ChangedError, UsageError
 from satchel.ledger.logged import Unchanged
 from satchel.ledger.view import View
+from satchel.ports.operations import operation
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,73 +50,65 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Memories that came after the point; all of them are kept."""
 
 
-def create_checkpoint(
-    bank: OpenBank, session: str, *, name: str | None = None, at: str | None = None
-) -> CheckpointShown:
-    """Keep a point of a session to return to; it costs one small record.
-
-    Args:
-        bank: The bank.
-        session: Its id, the start of that, or its name.
-        name: What to call the point.
-        at: A message, as for ``fork``; None for its end as it is.
+@operation(
+    CheckpointOptions,
+    name="session checkpoint create",
+    example='satchel session checkpoint create trip --name "before booking"',
+    absent=OWNER_ONLY,
+)
+def create_checkpoint(bank: OpenBank, options: CheckpointOptions) -> CheckpointShown:
+    """Create a checkpoint: a point of a conversation to return to. Default: its end.
 
     Raises:
-        UnknownSessionError: If there is no such session, or no such point in it.
-        UsageError: If several are meant, or the name is empty.
+        UnknownSessionError: If there is no such conversation, or no such point in it.
+        UsageError: If several match, or the name is empty.
     """
     require_owner(bank.settings, "sessions")
-    _require_name(name)
+    _require_name(options.name)
     with bank.ledger.reading() as view:
-        start = finding.find(view, session)
-        point = point_at(view, start, at)
+        start = finding.find(view, options.session)
+        point = point_at(view, start, options.at)
         made = Recorder(point.tip).checkpoint(
-            _head(view), name=name, as_of=None if at is None else point.log
+            _head(view), name=options.name, as_of=None if options.at is None else point.log
         )
     bank.ledger.append([made])
     with bank.ledger.reading() as view:
         return finding.checkpoint(view.get([made.id])[made.id])
 
 
-def fork(
-    bank: OpenBank,
-    session: str,
-    *,
-    at: str | None = None,
-    name: str | None = None,
-    as_of: bool = False,
-) -> Forked:
-    """Begin a session that goes on from a point of another one, which stays as it is.
+@operation(
+    ForkOptions,
+    name="session fork",
+    example='satchel session fork trip --at 50 --name "trip by train"',
+)
+def fork(bank: OpenBank, options: ForkOptions) -> Forked:
+    """Fork a conversation: start a new one that continues from a point of it.
 
-    Nothing is copied: the fork is one record that names the point. What is kept beside the
-    messages is as it was there. Memories that came later are kept.
-
-    Args:
-        bank: The bank.
-        session: Its id, the start of that, or its name.
-        at: The point: a message (its number, id or the start of that), a checkpoint (its id, the
-            start of that, or its name), or a distillation (``distillation:2``, or the id of its
-            receipt). None for its end as it is.
-        name: What to call the fork.
-        as_of: Whether memories that came after the point are hidden from it.
+    Nothing is copied, and the conversation stays as it is. Later messages are not in the fork, and
+    the state beside the messages is that of the point. At a terminal, without a conversation, one
+    can be chosen.
 
     Raises:
-        UnknownSessionError: If there is no such session, or no such point in it.
-        UsageError: If several are meant, or the name is empty.
+        UnknownSessionError: If there is no such conversation, or no such point in it.
+        UsageError: If none is named or several match, or the name is empty.
     """
     require_owner(bank.settings, "sessions")
-    _require_name(name)
+    _require_name(options.name)
+    if options.session is None:
+        raise UsageError(
+            "no conversation is named", field="session", hint="See: satchel session list."
+        )
     with bank.ledger.reading() as view:
-        start = finding.find(view, session)
-        point = point_at(view, start, at)
+        start = finding.find(view, options.session)
+        point = point_at(view, start, options.at)
         checkpoint = None if point.checkpoint is None else point.checkpoint.record.id
         made = Recorder(point.tip).fork(
             _head(view),
             source=key_of(start),
             as_of=point.log,
-            name=name,
+            name=options.name,
             checkpoint=checkpoint,
-            hides=as_of,
+            hides=options.memories == "as-of",
         )
         messages, element = point.tip.number, point.tip.element
         later = memories_since(view, point.log)
@@ -118,34 +118,46 @@ def fork(
         source=start.record.id,
         messages=messages,
         element=element,
-        name=name,
+        name=options.name,
         checkpoint=checkpoint,
-        memories="as-of" if as_of else "all",
+        memories=options.memories,
         memories_later=later,
     )
 
 
-def rename_session(bank: OpenBank, session: str, name: str) -> SessionShown:
-    """Give a session another name; its messages stay as they are.
+@operation(
+    RenameOptions,
+    name="session rename",
+    example='satchel session rename 3f9a2c "trip to Oslo"',
+    absent=OWNER_ONLY,
+)
+def rename_session(bank: OpenBank, options: RenameOptions) -> SessionShown:
+    """Rename a conversation.
 
     Raises:
-        UnknownSessionError: If there is no such session.
-        UsageError: If several are meant, or the name is empty.
+        UnknownSessionError: If there is no such conversation.
+        UsageError: If several match, or the name is empty.
     """
     require_owner(bank.settings, "sessions")
-    _require_name(name)
-    return _said(bank, session, name=name)
+    _require_name(options.name)
+    return _said(bank, options.session, name=options.name)
 
 
-def archive_session(bank: OpenBank, session: str, *, restore: bool = False) -> SessionShown:
-    """Put a session away, or take it out again; nothing of it is lost.
+@operation(
+    ArchiveOptions,
+    name="session archive",
+    example="satchel session archive trip",
+    absent=OWNER_ONLY,
+)
+def archive_session(bank: OpenBank, options: ArchiveOptions) -> SessionShown:
+    """Archive a conversation: it is no longer listed, and nothing of it is lost.
 
     Raises:
-        UnknownSessionError: If there is no such session.
-        UsageError: If several are meant.
+        UnknownSessionError: If there is no such conversation.
+        UsageError: If several match.
     """
     require_owner(bank.settings, "sessions")
-    return _said(bank, session, archived=not restore)
+    return _said(bank, options.session, archived=not options.restore)
 
 
 def _said(

@@ -7,6 +7,7 @@ from satchel.actions.memories.remembering import contents
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.sessions.options import OWNER_ONLY, DistillOptions
 from satchel.actions.wiring import writer_key
 from satchel.continuity.chains import tip_of
 from satchel.continuity.distilling import Turns, edges_of, memory_of
@@ -24,6 +25,7 @@ from satchel.ports.inference.distiller import (
     Distiller,
     Finding,
 )
+from satchel.ports.operations import operation
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.receipts.signed import signed_receipt
@@ -76,38 +78,37 @@ class Distilled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dry_run: bool = False
 
 
-def distill(
-    bank: OpenBank,
-    session: str,
-    *,
-    distiller: Distiller | None = None,
-    name: str | None = None,
-    dry_run: bool = False,
-) -> Distilled:
-    """Draw what lasts from the messages of a session since it was last distilled.
+@operation(
+    DistillOptions,
+    name="session distill",
+    example="satchel session distill trip",
+    absent=OWNER_ONLY,
+)
+def distill(bank: OpenBank, options: DistillOptions) -> Distilled:
+    """Distill a conversation: store a summary and memories of the messages since the last time.
 
-    The messages stay. The summary becomes the thread's, what is to last becomes memories that
-    name their messages, and a checkpoint keeps how it was right after.
-
-    Args:
-        bank: The bank.
-        session: Its id, the start of that, or its name.
-        distiller: What does it; the one that is configured when None, which needs no model unless
-            somebody said otherwise.
-        name: What to call the checkpoint.
-        dry_run: Whether to leave everything as it is.
+    The messages stay. Each memory names those that it comes from, and a checkpoint keeps how the
+    conversation is right after, to fork from. Unless it is configured otherwise, no model is asked:
+    sentences are picked, none is written. A server speaks the language of OpenAI's API; what it
+    answers is stored as data, and never trusted further than an agent.
 
     Raises:
-        UnknownSessionError: If there is no such session.
-        EmptyInputError: If it has no messages that were not distilled.
-        ValueRefusedError: If the distiller gave what cannot be kept.
+        UnknownSessionError: If there is no such conversation.
+        EmptyInputError: If all of its messages were distilled before.
+        ValueRefusedError: If the distiller returned what cannot be stored.
         InferenceError: If a model does not answer.
     """
     require_owner(bank.settings, "sessions")
-    distiller = distiller or distiller_of(bank.settings)
+    distiller = options.distiller
+    if distiller is None or isinstance(distiller, str):
+        distiller = distiller_of(
+            bank.settings, distiller, model=options.model, endpoint=options.endpoint
+        )
     for turn in range(_MOST_TRIES):
         try:
-            return _Distillation(bank, distiller, name).run(session, dry_run=dry_run)
+            return _Distillation(bank, distiller, options.name).run(
+                options.session, dry_run=options.dry_run
+            )
         except ChangedError:
             if turn == _MOST_TRIES - 1:
                 raise

@@ -7,22 +7,44 @@ import msgspec
 
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.sessions.options import (
+    OWNER_ONLY,
+    CheckpointListOptions,
+    SessionDiffOptions,
+    SessionListOptions,
+    SessionShowOptions,
+)
 from satchel.continuity import finding
 from satchel.continuity.chains import at_places, places
 from satchel.continuity.comparing import Parting
 from satchel.continuity.elements import count_in, event_of
 from satchel.continuity.points import point_at
 from satchel.continuity.shown import CheckpointShown, MessageShown, SessionShown, StateShown
-from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
+from satchel.ports.operations import operation
 from satchel.ports.rows import Filter
 
 _ENTRIES = frozenset(map(str, Component))
 _TOGETHER = 256
-MOST_SHOWN = 20
-"""Messages that are shown when nothing is said."""
+
+
+class SessionList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Conversations: each tree of forks together, a fork after the one that it continues."""
+
+    sessions: list[SessionShown]
+    more: bool = False
+    """Whether there are more than the limit."""
+
+    def __iter__(self) -> Iterator[SessionShown]:
+        return iter(self.sessions)
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    def __getitem__(self, index: int) -> SessionShown:
+        return self.sessions[index]
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,48 +99,41 @@ class SessionsDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return not self.one.messages and not self.other.messages and self.same_state
 
 
-def list_sessions(
-    bank: OpenBank, *, archived: bool = False, limit: int | None = None
-) -> list[SessionShown]:
-    """Return the sessions of a bank: each tree of forks together, a fork after what it is from.
+@operation(
+    SessionListOptions,
+    name="session list",
+    example="satchel session list --include-archived",
+    absent=OWNER_ONLY,
+)
+def list_sessions(bank: OpenBank, options: SessionListOptions) -> SessionList:
+    """List the newest conversations, each fork below the one that it continues."""
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        found = finding.sessions(view, limit=options.limit + 1, archived=options.include_archived)
+        if len(found) <= options.limit:
+            return SessionList(sessions=found)
+        newest = finding.sessions(view, limit=options.limit, archived=options.include_archived)
+        return SessionList(sessions=newest, more=True)
 
-    Args:
-        bank: The bank.
-        archived: Whether archived sessions are listed too.
-        limit: How many at most, the newest; None for all.
+
+@operation(
+    SessionShowOptions,
+    name="session show",
+    example="satchel session show trip --at 50",
+    absent=OWNER_ONLY,
+)
+def show_session(bank: OpenBank, options: SessionShowOptions) -> Conversation:
+    """Show a conversation at a point: its last messages, its state, its checkpoints.
 
     Raises:
-        UsageError: If the limit is less than 1.
+        UnknownSessionError: If there is no such conversation, or no such point in it.
+        UsageError: If several match.
     """
     require_owner(bank.settings, "sessions")
-    if limit is not None and limit < 1:
-        raise UsageError("this cannot be less than 1", field="limit")
     with bank.ledger.reading() as view:
-        return finding.sessions(view, limit=limit, archived=archived)
-
-
-def show_session(
-    bank: OpenBank, session: str, *, at: str | None = None, last: int | None = MOST_SHOWN
-) -> Conversation:
-    """Return a session at one of its points, with its last messages.
-
-    Args:
-        bank: The bank.
-        session: Its id, the start of that, or its name.
-        at: The point, as for ``fork``; None for its end.
-        last: How many messages; None for all.
-
-    Raises:
-        UnknownSessionError: If there is no such session, or no such point in it.
-        UsageError: If several are meant.
-    """
-    require_owner(bank.settings, "sessions")
-    if last is not None and last < 0:
-        raise UsageError("this cannot be less than 0", field="last")
-    with bank.ledger.reading() as view:
-        start = finding.find(view, session)
-        point = point_at(view, start, at)
-        shown = list(finding.messages(view, point.element, last=last))
+        start = finding.find(view, options.session)
+        point = point_at(view, start, options.at)
+        shown = list(finding.messages(view, point.element, last=options.last))
         shown.reverse()
         return Conversation(
             session=finding.session(view, start),
@@ -150,34 +165,43 @@ def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Itera
                 yield finding.message(logged, number)
 
 
-def list_checkpoints(bank: OpenBank, session: str) -> list[CheckpointShown]:
-    """Return the points that a session can return to, those from before its fork included.
+@operation(
+    CheckpointListOptions,
+    name="session checkpoint list",
+    example="satchel session checkpoint list trip",
+    items="checkpoints",
+    absent=OWNER_ONLY,
+)
+def list_checkpoints(bank: OpenBank, options: CheckpointListOptions) -> list[CheckpointShown]:
+    """List the checkpoints of a conversation, those from before it was forked included.
 
     Raises:
-        UnknownSessionError: If there is no such session.
-        UsageError: If several are meant.
+        UnknownSessionError: If there is no such conversation.
+        UsageError: If several match.
     """
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
-        return finding.checkpoints(view, finding.find(view, session))
+        return finding.checkpoints(view, finding.find(view, options.session))
 
 
-def diff_sessions(bank: OpenBank, one: str, other: str, *, limit: int = MOST_SHOWN) -> SessionsDiff:
-    """Return where two sessions part, and what each has from there on.
+@operation(
+    SessionDiffOptions,
+    name="session diff",
+    example='satchel session diff trip "trip by train"',
+    absent=OWNER_ONLY,
+)
+def diff_sessions(bank: OpenBank, options: SessionDiffOptions) -> SessionsDiff:
+    """Compare two conversations: where they part, and what each has from there on.
 
-    Args:
-        bank: The bank.
-        one: A session: its id, the start of that, or its name.
-        other: Another.
-        limit: How many messages of each are shown, at most.
+    The exit status is 1 where they differ.
 
     Raises:
-        UnknownSessionError: If there is no such session.
-        UsageError: If several are meant.
+        UnknownSessionError: If there is no such conversation.
+        UsageError: If several match.
     """
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
-        starts = [finding.find(view, name) for name in (one, other)]
+        starts = [finding.find(view, name) for name in (options.session, options.other)]
         points = [point_at(view, start, None) for start in starts]
         parting = Parting(view, points[0].element, points[1].element)
         states = [finding.state(view, point.element) for point in points]
@@ -185,7 +209,7 @@ def diff_sessions(bank: OpenBank, one: str, other: str, *, limit: int = MOST_SHO
             Side(
                 session=finding.session(view, start),
                 messages=_messages_in(view, parting.own[which]),
-                first=_first(view, parting, which, limit),
+                first=_first(view, parting, which, options.limit),
                 state=states[which],
             )
             for which, start in enumerate(starts)

@@ -9,13 +9,13 @@ from satchel.actions.memories.remembering import MOST_TRIES
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.continuity.chains import tip_of
-from satchel.continuity.drafting import Changed, Note, Recorder, Said, about, new_session
+from satchel.continuity.drafting import Changed, Recorder, Said, about, new_session
 from satchel.continuity.elements import Tip
 from satchel.continuity.finding import find
 from satchel.errors import ChangedError, EmptyInputError, UsageError
 from satchel.ledger.appending.batches import closing
 from satchel.ledger.logged import Unchanged
-from satchel.memory.parts import Json, Scope
+from satchel.memory.parts import Scope
 from satchel.memory.records import Source
 from satchel.memory.times import now
 from satchel.seal.records import Sealed
@@ -127,35 +127,6 @@ def record(
             if turn == MOST_TRIES - 1:
                 raise
     raise AssertionError("unreachable")
-
-
-def change(
-    bank: OpenBank,
-    session: str,
-    *,
-    working_state: Json = None,
-    thread_summary: str | None = None,
-    note: str | None = None,
-    category: str = "context",
-) -> Recorded:
-    """Change what is kept beside a session's messages; what is None stays.
-
-    Args:
-        bank: Where.
-        session: Its id, the start of that, or its name.
-        working_state: Whatever the agent keeps while it works; JSON.
-        thread_summary: What the conversation was about so far.
-        note: Something to keep in mind, beside the notes that there are.
-        category: What kind of note it is: task, decision, preference, correction, context.
-
-    Raises:
-        UnknownSessionError: If there is no such session.
-        UsageError: If nothing is to change.
-    """
-    require_owner(bank.settings, "sessions")
-    kept = None if note is None else Note(content=note, category=category, created_at=now())
-    new = Changed(working_state=working_state, thread_summary=thread_summary, note=kept)
-    return record(bank, session, [new])
 
 
 class _Recording:

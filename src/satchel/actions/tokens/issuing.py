@@ -1,24 +1,31 @@
 """Issuing a capability token as an owner, and handing a part of one on as its holder."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.bearer import holder_key, read_chain
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import read_public_key, stated_key
-from satchel.actions.tokens.told import ChainTold, chain_told
+from satchel.actions.signing import read_public_key, signing_key, stated_key
+from satchel.actions.tokens.options import (
+    HOLDER,
+    NOT_FOR_MODELS,
+    GrantOptions,
+    TokenAttenuateOptions,
+    TokenIssueOptions,
+)
+from satchel.actions.tokens.told import TokenChain, chain_told
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageError
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
 from satchel.memory.records import Token
 from satchel.memory.times import now, read_time
+from satchel.ports.operations import operation, path_text, texts
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tokens.chain import Chain, attenuated, linked
@@ -39,73 +46,45 @@ _MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 _USUAL, _USUAL_BEARER = timedelta(days=7), timedelta(hours=1)
 
 
-class TokenAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token is to say."""
-
-    audience: str | None = None
-    """Whose it is to be: a did:key, a file with one, or the name of a key here. None for whoever
-    has it: such a token lasts a day at most, and cannot be handed on in part."""
-
-    permissions: Sequence[str] = ("read",)
-    """Of read, write, derive, redact, export, rehydrate."""
-
-    entries: Sequence[str] = ()
-    """Only these entries."""
-
-    components: Sequence[str] = ()
-    """Only entries of these components."""
-
-    any_of: Sequence[str] = ()
-    """Only entries with one of these tags."""
-
-    all_of: Sequence[str] = ()
-    """Only entries with all of these tags."""
-
-    none_of: Sequence[str] = ()
-    """Only entries with none of these tags."""
-
-    everything: bool = False
-    """All of the bank. Of a part that is handed on: whatever the token itself allows."""
-
-    expires: str | None = None
-    """A moment, or from now on ``30m``, ``12h``, ``7d``, ``2w``; 7 days when not given, an hour
-    without an audience, and never longer than the token that it is made from."""
-
-    not_before: str | None = None
-    """From when on; at once when not given. As ``expires``."""
-
-    root_hash: str | None = None
-    """The one artifact that it counts for; then it opens no bank."""
-
-
+@operation(
+    TokenIssueOptions,
+    name="token issue",
+    example="satchel token issue --audience specialist --type procedural --allow read",
+    absent=NOT_FOR_MODELS,
+)
 def issue_token(
     bank: OpenBank,
-    asked: TokenAsked,
-    owner: SigningKey,
+    options: TokenIssueOptions,
     *,
-    output: Path | None = None,
-    overwrite: bool = False,
-) -> ChainTold:
-    """Sign a token as an owner of a bank, and note it in the bank's log.
+    owner: Callable[[], SigningKey] | None = None,
+) -> TokenChain:
+    """Issue a capability token: who may do what with which memories of a bank, until when.
+
+    The token is signed by an owner of the bank and recorded in its log, where it can be revoked.
+    All restrictions apply together. Its holder presents it with `--token` or SATCHEL_TOKEN, and
+    proves by its key to be the audience.
 
     Args:
         bank: The bank, open for writing.
-        asked: What it is to say.
-        owner: The owner's key.
-        output: A file for it, which only its owner may read.
-        overwrite: Whether a file that is there is replaced.
+        options: What it allows.
+        owner: Returns the owner's key.
 
     Raises:
-        UsageError: If it cannot say that.
+        UsageError: If no token can say that.
         SigningKeyError: If the key is not that of an owner.
-        UnknownMemoryError: If an entry that is named is not there.
-        TargetError: If the file cannot be written; the token is noted in the log then.
+        UnknownMemoryError: If there is no such entry.
+        TargetError: If the file cannot be written; the token is in the log then.
     """
     require_owner(bank.settings, "tokens")
+    if options.bearer is (options.audience is not None):
+        raise UsageError(
+            "a token needs an audience", field="audience", hint="Add --audience KEY, or --bearer."
+        )
+    key = owner_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
-        require_owner_key(view, owner)
-        scope, lists = _scope(asked, view)
-    chain = linked((issue(bank.id, owner, _grant(bank.settings, asked, scope)),), lists)
+        require_owner_key(view, key)
+        scope, lists = _scope(options, view)
+    chain = linked((issue(bank.id, key, _grant(bank.settings, options, scope)),), lists)
     value = chain.leaf.value()
     record = Token(
         payload=payload_value(chain.leaf.payload),
@@ -113,41 +92,46 @@ def issue_token(
         at=chain.leaf.payload.issued_at,
     )
     bank.ledger.append([seal(record)])
-    return _written(chain, output, overwrite=overwrite)
+    return _written(chain, options)
 
 
-def attenuate_token(
-    settings: Settings,
-    token: str,
-    asked: TokenAsked,
-    *,
-    output: Path | None = None,
-    overwrite: bool = False,
-) -> ChainTold:
-    """Hand a part of a token on, as its holder. Nothing but its key is needed for that.
+@operation(
+    TokenAttenuateOptions,
+    name="token attenuate",
+    example="satchel token attenuate my.token --audience helper --any-tag build -o helper.token",
+    absent={**NOT_FOR_MODELS, "http": HOLDER},
+)
+def attenuate_token(settings: Settings, options: TokenAttenuateOptions) -> TokenChain:
+    """Attenuate a token: hand a part of it on, as its holder.
 
-    What the new token says counts together with what those before it say, so it can only narrow.
+    The new token allows at most what the token allows, and expires no later. Only the holder's key
+    is needed: no store, and no permission of the owner.
 
     Args:
         settings: Where the holder's key is.
-        token: The file, or its JSON.
-        asked: What the part is.
-        output: A file for it, which only its owner may read.
-        overwrite: Whether a file that is there is replaced.
+        options: Which part.
 
     Raises:
-        UsageError: If it would say more, or cannot say that.
+        UsageError: If it would allow more, or no token can say that.
         SigningKeyError: If the holder's key is not here.
-        TokenError: If the token itself does not hold.
+        TokenError: If the token itself is not valid.
     """
-    chain = read_chain(token)
+    chain = read_chain(str(options.token))
     if chain.audience is None:
-        raise UsageError("a bearer token cannot be handed on in part", field="audience")
-    scope, lists = _scope(asked, None)
-    grant = _grant(settings, asked, scope or chain.leaf.payload.scope, chain)
+        raise UsageError("a bearer token cannot be attenuated", field="token")
+    scope, lists = _scope(options, None)
+    grant = _grant(settings, options, scope or chain.leaf.payload.scope, chain)
     key = holder_key(settings, chain.audience)
-    made = attenuated(chain, key, grant, lists)
-    return _written(made, output, overwrite=overwrite)
+    return _written(attenuated(chain, key, grant, lists), options)
+
+
+def owner_of(
+    settings: Settings, options: Any, owner: Callable[[], SigningKey] | None
+) -> SigningKey:
+    """Return the owner's key: as the caller supplies it, or by the options."""
+    if owner is not None:
+        return owner()
+    return signing_key(settings, options.signing_key, passphrase=options.passphrase)[0]
 
 
 def ids_in(data: bytes) -> list[str]:
@@ -176,22 +160,23 @@ def require_owner_key(view: View, owner: SigningKey) -> None:
         raise SigningKeyError(
             "this key is not that of an owner of the bank",
             field="key",
-            hint=f"Its owners: {', '.join(sorted(view.authority.owners))}. Say --key NAME.",
+            hint=f"Its owners: {', '.join(sorted(view.authority.owners))}. Add --signing-key NAME.",
         )
 
 
 def _grant(
     settings: Settings,
-    asked: TokenAsked,
+    options: GrantOptions,
     scope: tuple[Clause, ...],
     parent: Chain | None = None,
 ) -> Grant:
-    audience = None if asked.audience is None else audience_of(settings, asked.audience)
+    named = getattr(options, "audience", None)
+    audience = None if named is None else audience_of(settings, named)
     at = now()
     usual = shifted(at, _USUAL_BEARER if audience is None else _USUAL)
     if parent is not None:
         usual = min(usual, *(token.payload.expires_at for token in parent.tokens))
-    unknown = sorted(set(asked.permissions) - set(Permission))
+    unknown = sorted(set(options.permissions) - set(Permission))
     if unknown:
         raise UsageError(
             f"there is no permission {unknown[0]!r}",
@@ -200,12 +185,14 @@ def _grant(
         )
     return Grant(
         scope=scope,
-        permissions=asked.permissions,
+        permissions=texts(options.permissions),
         issued_at=at,
-        not_before=None if asked.not_before is None else moment(asked.not_before, at, "not_before"),
-        expires_at=usual if asked.expires is None else moment(asked.expires, at, "expires"),
+        not_before=None
+        if options.not_before is None
+        else moment(options.not_before, at, "not_before"),
+        expires_at=usual if options.expires is None else moment(options.expires, at, "expires"),
         audience=audience,
-        root_hash=asked.root_hash,
+        root_hash=options.artifact,
     )
 
 
@@ -255,41 +242,38 @@ def moment(text: str, at: str, field: str) -> str:
     exact = read_time(text.strip())
     if exact is None:
         raise UsageError(
-            f"neither a moment nor a while: {text!r}",
+            f"not a time or a duration: {text!r}",
             field=field,
             hint="Write 2026-01-31, 2026-01-31T12:00:00Z, 30m, 12h, 7d or 2w.",
         )
     return exact
 
 
-def _scope(asked: TokenAsked, view: View | None) -> tuple[tuple[Clause, ...], dict[str, list[str]]]:
-    """Return the clauses of a scope, and the lists that go beside them; none says: the same."""
+def _scope(
+    options: GrantOptions, view: View | None
+) -> tuple[tuple[Clause, ...], dict[str, list[str]]]:
+    """Return the clauses of a scope, and the lists beside them; none means the same scope."""
     clauses, lists = list[Clause](), dict[str, list[str]]()
-    if asked.entries:
-        ids = list(asked.entries) if view is None else _found(view, asked.entries)
-        clause, lists = entries_clause(ids)
+    entries = texts(options.entries)
+    if entries:
+        clause, lists = entries_clause(list(entries) if view is None else _found(view, entries))
         clauses.append(clause)
-    if asked.components:
-        unknown = sorted(set(asked.components) - set(Component))
-        if unknown:
-            raise UsageError(
-                f"there is no component {unknown[0]!r}",
-                field="components",
-                hint=f"There are: {', '.join(Component)}.",
-            )
-        clauses.append(Components(components=tuple(sorted(map(Component, set(asked.components))))))
-    tags = [tuple(sorted(set(each))) for each in (asked.any_of, asked.all_of, asked.none_of)]
+    if options.types:
+        types = map(Component, set(texts(options.types)))
+        clauses.append(Components(components=tuple(sorted(types))))
+    wanted = (options.any_tags, options.tags, options.no_tags)
+    tags = [tuple(sorted(set(texts(each)))) for each in wanted]
     if any(tags):
         clauses.append(Tags(any_of=tags[0], all_of=tags[1], none_of=tags[2]))
-    if asked.everything and clauses:
-        raise UsageError("everything has no other bounds", field="everything")
-    if not clauses and not asked.everything:
+    if options.everything and clauses:
+        raise UsageError("--everything allows no other restriction", field="everything")
+    if not clauses and not options.everything:
         raise UsageError(
-            "say which memory it is for",
+            "a token needs a scope",
             field="scope",
-            hint="By component, by tags or by entries; or all of it: --everything.",
+            hint="Restrict it by --type, --tag, --any-tag or --entry; or add --everything.",
         )
-    if asked.everything and view is not None:
+    if options.everything and view is not None:
         clauses.append(Wildcard())
     return tuple(clauses), lists
 
@@ -300,8 +284,9 @@ def _found(view: View, wanted: Sequence[str]) -> list[str]:
     return [find_memory(view, each, "entries").record.id for each in wanted]
 
 
-def _written(chain: Chain, output: Path | None, *, overwrite: bool) -> ChainTold:
+def _written(chain: Chain, options: GrantOptions) -> TokenChain:
+    output = path_text(options.output)
     if output is not None:
-        with writing(output, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
+        with writing(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
             stream.write(chain.encoded())
-    return chain_told(chain, None if output is None else str(output))
+    return chain_told(chain, output)

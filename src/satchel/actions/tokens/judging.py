@@ -10,10 +10,16 @@ from msgspec import Meta
 
 from satchel.actions.config import Settings
 from satchel.actions.memories.naming import find_memory
-from satchel.actions.opened import is_here, open_bank_in
+from satchel.actions.opened import OpenBank, is_here, open_bank_in
 from satchel.actions.permitted.bearer import read_chain, revoked_keys
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.tokens.told import ChainTold, chain_told
+from satchel.actions.tokens.options import (
+    HOLDER,
+    NOT_FOR_MODELS,
+    TokenInspectOptions,
+    TokenVerifyOptions,
+)
+from satchel.actions.tokens.told import TokenChain, chain_told
 from satchel.actions.wiring import has_store, known_owners, opened_store
 from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
@@ -29,6 +35,7 @@ from satchel.ledger.scoped.issuers import issuers
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.times import now
+from satchel.ports.operations import operation, path_text, texts
 from satchel.seal.encoding.jcs import canonical, decode_canonical
 from satchel.seal.tokens.chain import Chain, Surroundings
 from satchel.seal.tokens.revocations import MOST_BYTES, opened_list
@@ -39,79 +46,75 @@ _Numbers = dict[str, Annotated[int, Meta(ge=1)]]
 _MOST_SEEN = 2**20
 
 
-class Judging(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token is held against."""
-
-    permissions: Collection[str] = ()
-    """It has to allow all of these."""
-
-    entry: str | None = None
-    """It has to cover this entry of its bank, which is here."""
-
-    revocations: Path | None = None
-    """A signed list of revoked tokens, where the bank is not here."""
-
-    artifact: str | None = None
-    """Root hash of the artifact that it is presented for."""
-
-
 class TokenVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether a token holds; truthy when it does."""
+    """Whether a token is valid; truthy when it is."""
 
-    holds: bool
+    valid: bool
     code: str | None = None
     problem: str | None = None
-    """Why it does not."""
+    """Why it is not."""
 
-    chain: ChainTold
-    looked_at: list[str]
-    """What its revocation was looked for in: ``log``, ``list``; empty for nothing."""
+    chain: TokenChain
+    checked: list[str]
+    """Where revocations were looked up: ``log``, ``list``; empty for nowhere."""
 
     notes: list[str] = []
 
     def __bool__(self) -> bool:
-        return self.holds
+        return self.valid
 
     @property
     def exit_status(self) -> int:
-        """0 when it holds; 3 otherwise."""
-        return 0 if self.holds else RefusedError.exit_status
+        """0 when it is valid; 3 otherwise."""
+        return 0 if self.valid else RefusedError.exit_status
 
 
-def inspect_token(token: str) -> ChainTold:
-    """Return what a token says, once its signatures and links are checked.
+@operation(
+    TokenInspectOptions,
+    name="token inspect",
+    example="satchel token inspect specialist.token",
+    absent={**NOT_FOR_MODELS, "http": HOLDER},
+)
+def inspect_token(_: Settings | OpenBank, options: TokenInspectOptions) -> TokenChain:
+    """Show what a token allows. Its signatures and links are verified, and nothing else.
 
-    Whether its first issuer owns a bank, and what was revoked, is not looked at.
+    Whether its issuer owns a bank, and what was revoked: `satchel token verify`.
 
     Args:
-        token: The file, or its JSON.
+        options: Which token.
 
     Raises:
         MalformedError: If it is no token.
-        TokenError: If a signature or a link does not hold.
+        TokenError: If a signature or a link is not valid.
     """
-    return chain_told(read_chain(token))
+    return chain_told(read_chain(str(options.token)))
 
 
-def verify_token(settings: Settings, token: str, asked: Judging | None = None) -> TokenVerdict:
-    """Tell whether a token holds now, and allows and covers what is asked for.
+@operation(
+    TokenVerifyOptions,
+    name="token verify",
+    example="satchel token verify specialist.token --may read",
+    absent=NOT_FOR_MODELS,
+)
+def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> TokenVerdict:
+    """Verify a token: its signatures, its issuer, its times, and that it is not revoked.
 
-    Owners and revocations are those of its bank's log where the bank is here. Elsewhere they are
-    the keys that are trusted for this very bank, and a signed list.
+    Owners and revocations are those of the bank's log where the bank is here; elsewhere the keys
+    that are trusted for this very bank, and a signed list. Exit status: 0 valid, 3 not valid.
 
     Args:
-        settings: Where banks and trust are.
-        token: The file, or its JSON.
-        asked: What it is held against.
+        context: Where banks and trust are.
+        options: Which token, and for what.
 
     Raises:
         MalformedError: If it is no token.
-        TokenError: If a signature or a link does not hold, or the list of revocations does not.
+        TokenError: If a signature or a link is not valid, or the list of revocations is not.
         UsageError: If an entry is asked about and the bank is not here.
     """
+    settings = context.settings if isinstance(context, OpenBank) else context
     require_owner(settings, "tokens")
-    against, chain = asked or Judging(), read_chain(token)
-    unknown = sorted(set(against.permissions) - set(Permission))
+    chain = read_chain(str(options.token))
+    unknown = sorted(set(texts(options.permissions)) - set(Permission))
     if unknown:
         raise UsageError(f"there is no permission {unknown[0]!r}", field="permissions")
     ended = revoked_keys(settings)
@@ -122,40 +125,41 @@ def verify_token(settings: Settings, token: str, asked: Judging | None = None) -
         else:
             owners, revoked = view.authority.owners, view.authority.revoked
             ended |= view.authority.revoked_keys
-        looked_at, notes = ([] if view is None else ["log"]), list[str]()
-        if against.revocations is not None:
-            revoked |= _listed(settings, against.revocations, chain, owners)
-            looked_at.append("list")
-        if not looked_at:
-            notes.append("whether it was revoked is not known: the bank is not here")
+        checked, notes = ([] if view is None else ["log"]), list[str]()
+        revocations = path_text(options.revocations)
+        if revocations is not None:
+            revoked |= _listed(settings, Path(revocations), chain, owners)
+            checked.append("list")
+        if not checked:
+            notes.append("revocations are unknown: the bank is not here")
         around = Surroundings(
             bank=chain.bank,
             owners=owners if view is None else issuers(view, chain),
             moment=now(),
             revoked=revoked,
             revoked_keys=ended,
-            artifact=against.artifact,
+            artifact=options.artifact,
         )
-        problem = _problem(chain, against, around, view)
+        problem = _problem(chain, options, around, view)
     return TokenVerdict(
-        holds=problem is None,
+        valid=problem is None,
         code=None if problem is None else problem.code,
         problem=None if problem is None else problem.message,
         chain=chain_told(chain),
-        looked_at=looked_at,
+        checked=checked,
         notes=notes,
     )
 
 
 def _problem(
-    chain: Chain, asked: Judging, around: Surroundings, view: View | None
+    chain: Chain, options: TokenVerifyOptions, around: Surroundings, view: View | None
 ) -> RefusedError | None:
     try:
-        chain.require([Permission(each) for each in asked.permissions], around)
-        if asked.entry is not None:
+        chain.require([Permission(each) for each in texts(options.permissions)], around)
+        if options.entry is not None:
             if view is None:
                 raise UsageError("the bank of the token is not here", field="entry")
-            found = find_memory(view, asked.entry, "entry").model
+            found = find_memory(view, options.entry, "entry").model
             if not isinstance(found, Entry) or not chain.covers(found):
                 raise PermissionRefusedError("the token does not cover this entry", field="entry")
     except RefusedError as error:

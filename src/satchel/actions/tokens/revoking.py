@@ -1,5 +1,6 @@
 """The tokens of a bank: listed, revoked, and a signed list of those that are revoked."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -7,7 +8,13 @@ import msgspec
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.bearer import read_chain
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.tokens.issuing import moment, require_owner_key
+from satchel.actions.tokens.issuing import moment, owner_of, require_owner_key
+from satchel.actions.tokens.options import (
+    NOT_FOR_MODELS,
+    TokenListOptions,
+    TokenRevocationsOptions,
+    TokenRevokeOptions,
+)
 from satchel.actions.tokens.told import TokenLine, line_of
 from satchel.disk.writing import writing
 from satchel.errors import MalformedError, UsageError
@@ -16,13 +23,11 @@ from satchel.ledger.view import View
 from satchel.memory.parts import is_whole_id
 from satchel.memory.records import Token
 from satchel.memory.times import now
+from satchel.ports.operations import operation
 from satchel.ports.rows import Filter
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tokens.revocations import signed_list
 from satchel.seal.tokens.token import SignedToken, is_signed, parse_token
-
-MOST = 10_000
-"""Tokens of one listing."""
 
 _TOKENS = Filter(types=frozenset({"token"}))
 _LEAST_DIGITS, _PREFIX = 6, "blake3:"
@@ -57,90 +62,104 @@ class RevocationsWritten(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
 
 
-def list_tokens(bank: OpenBank, *, everything: bool = False, limit: int = 100) -> Tokens:
-    """Return the tokens that owners issued, as the bank's log has them.
+@operation(
+    TokenListOptions,
+    name="token list",
+    example="satchel token list --all",
+    absent=NOT_FOR_MODELS,
+)
+def list_tokens(bank: OpenBank, options: TokenListOptions) -> Tokens:
+    """List the tokens that were issued for a bank, newest first.
 
     Args:
         bank: The bank.
-        everything: Also those that ended or were revoked.
-        limit: How many at most.
-
-    Raises:
-        UsageError: If the limit is out of range.
+        options: Which tokens.
     """
     require_owner(bank.settings, "tokens")
-    if not 1 <= limit <= MOST:
-        raise UsageError(f"from 1 to {MOST:,} tokens can be listed", field="limit")
     found, seen, moment_ = list[TokenLine](), set[str](), now()
     with bank.ledger.reading() as view:
         for token, seq in _issued(view):
             state = _state(token, seq, view, moment_)
-            if everything or state in ("active", "not begun"):
+            if options.all or state in ("active", "not yet valid"):
                 found.append(line_of(token, state))
                 seen.add(token.id)
-                if len(found) == limit:
+                if len(found) == options.limit:
                     break
         revoked = view.authority.revoked
-    return Tokens(tokens=found, revoked=sorted(revoked - seen) if everything else [])
+    return Tokens(tokens=found, revoked=sorted(revoked - seen) if options.all else [])
 
 
+@operation(
+    TokenRevokeOptions,
+    name="token revoke",
+    example='satchel token revoke specialist.token --reason "the work is done"',
+    absent=NOT_FOR_MODELS,
+)
 def revoke_token(
-    bank: OpenBank, wanted: str, owner: SigningKey, *, reason: str | None = None
+    bank: OpenBank,
+    options: TokenRevokeOptions,
+    *,
+    owner: Callable[[], SigningKey] | None = None,
 ) -> Revoked:
-    """Revoke a token, and with it all that were made from it; every machine sees it in the log.
+    """Revoke a token, and with it every token that was made from it.
 
     Args:
         bank: The bank, open for writing.
-        wanted: Its id; the first six digits or more of one that was issued here; or its file, of
-            which the last token is meant.
-        owner: The owner's key.
-        reason: For whoever reads the log.
+        options: Which token. Of a file the last token is meant.
+        owner: Returns the owner's key.
 
     Raises:
-        UsageError: If no token is meant.
+        UsageError: If there is no such token.
         SigningKeyError: If the key is not that of an owner.
         TokenError: If the file is of another bank.
     """
     require_owner(bank.settings, "tokens")
+    key = owner_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
-        require_owner_key(view, owner)
-        token = _meant(view, wanted)
+        require_owner_key(view, key)
+        token = _meant(view, str(options.token))
         if token in view.authority.revoked:
             return Revoked(id=token, bank=bank.id, is_new=False)
-    bank.ledger.append([revoking(bank.id, token, owner, now(), reason)])
+    bank.ledger.append([revoking(bank.id, token, key, now(), options.reason)])
     return Revoked(id=token, bank=bank.id, is_new=True)
 
 
+@operation(
+    TokenRevocationsOptions,
+    name="token revocations",
+    example="satchel token revocations --output revoked.json --expires 7d",
+    absent={**NOT_FOR_MODELS, "http": "It writes a file."},
+)
 def write_revocations(
     bank: OpenBank,
-    output: Path,
-    owner: SigningKey,
+    options: TokenRevocationsOptions,
     *,
-    expires: str = "7d",
-    overwrite: bool = False,
+    owner: Callable[[], SigningKey] | None = None,
 ) -> RevocationsWritten:
-    """Write a signed list of the revoked tokens of a bank, for verifiers that do not have its log.
+    """Write a signed list of a bank's revoked tokens, for verifiers without its log.
+
+    Each list has a higher number than those before; a verifier that has seen a newer one refuses an
+    older one.
 
     Args:
         bank: The bank.
-        output: The file.
-        owner: The owner's key.
-        expires: Until when it counts: a moment, or ``12h``, ``7d``, ``2w``; 90 days at most.
-        overwrite: Whether a file that is there is replaced.
+        options: Where to, and how long the list is valid.
+        owner: Returns the owner's key.
 
     Raises:
         SigningKeyError: If the key is not that of an owner.
-        UsageError: If it cannot count for so long.
+        UsageError: If it would be valid for too long.
         TargetError: If it cannot be written.
     """
     require_owner(bank.settings, "tokens")
+    key = owner_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
-        require_owner_key(view, owner)
+        require_owner_key(view, key)
         number, tokens = view.head.size, view.authority.revoked | _of_revoked_keys(view)
-    at = now()
-    until = moment(expires, at, "expires")
-    data = signed_list(bank.id, owner, number, tokens, (at, until))
-    with writing(output, overwrite=overwrite) as stream:
+    at, output = now(), Path(options.output)
+    until = moment(options.expires, at, "expires")
+    data = signed_list(bank.id, key, number, tokens, (at, until))
+    with writing(output, overwrite=options.overwrite) as stream:
         stream.write(data)
     return RevocationsWritten(
         bank=bank.id, output=str(output), number=number, tokens=len(tokens), expires_at=until
@@ -176,8 +195,8 @@ def _state(token: SignedToken, seq: int, view: View, at: str) -> str:
     if token.id in authority.revoked or not is_issued:
         return "revoked"
     if token.payload.expires_at <= at:
-        return "ended"
-    return "not begun" if token.payload.not_before > at else "active"
+        return "expired"
+    return "not yet valid" if token.payload.not_before > at else "active"
 
 
 def _meant(view: View, wanted: str) -> str:
@@ -193,7 +212,7 @@ def _meant(view: View, wanted: str) -> str:
     is_file = not wanted.startswith(_PREFIX) and Path(wanted).is_file()
     if not wanted.lstrip().startswith("{") and not is_file:
         raise UsageError(
-            "no token of this bank, and no file",
+            "no token of this bank has this ID, and there is no such file",
             field="token",
             hint="See: satchel token list --all.",
         )

@@ -29,11 +29,11 @@ class TokenLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent: str | None = None
     root_hash: str | None = None
     state: str | None = None
-    """``active``, ``not begun``, ``ended`` or ``revoked``; None where nobody looked."""
+    """``active``, ``not yet valid``, ``expired`` or ``revoked``; None where it is unknown."""
 
 
-class ChainTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a token file says; that its signatures and links hold was checked."""
+class TokenChain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a token file allows; its signatures and links are verified."""
 
     id: str
     """Of the last token."""
@@ -59,9 +59,9 @@ class ChainTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return canonical(self.token).decode()
 
 
-def chain_told(chain: Chain, output: str | None = None) -> ChainTold:
+def chain_told(chain: Chain, output: str | None = None) -> TokenChain:
     """Return what a chain says."""
-    return ChainTold(
+    return TokenChain(
         id=chain.leaf.id,
         bank=chain.bank,
         audience=chain.audience,
@@ -95,7 +95,7 @@ def line_of(token: SignedToken, state: str | None = None) -> TokenLine:
 def words_of(clause: Clause) -> str:
     """Return a clause of a scope in words."""
     if isinstance(clause, Components):
-        return "component " + " or ".join(clause.components)
+        return "type " + " or ".join(clause.components)
     if isinstance(clause, Entries):
         return f"{clause.count or len(clause.ids):,} listed entries"
     if isinstance(clause, Tags):

@@ -9,7 +9,7 @@ from satchel.actions.config import Settings
 from satchel.actions.opened import banks_called, find_bank, is_here, is_on_its_way, name_of
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
-from satchel.errors import UnknownBankError, UsageError
+from satchel.errors import BankExistsError, UnknownBankError, UsageError
 from satchel.ledger import acceptance
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
@@ -178,7 +178,7 @@ def _unfinished(settings: Settings, store: Store, origin: str, name: str) -> str
             if bank != origin and (begun or view.head.size == _FOUNDING):
                 return bank
     if named:
-        raise UsageError(f"there is a bank {name!r} already", field="name")
+        raise BankExistsError(f"there is a bank {name!r} already", field="name")
     return None
 
 

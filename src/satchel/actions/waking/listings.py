@@ -9,7 +9,8 @@ from satchel.actions.memories.listing import choose_memories
 from satchel.actions.memories.naming import find_memory, versions_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.recall import RecallOptions, query_of
-from satchel.actions.waking.wanted import Wanted, asked_of
+from satchel.actions.waking.options import RehydrateOptions
+from satchel.actions.waking.wanted import asked_of
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
@@ -80,7 +81,7 @@ def _items(view: View, found: Iterable[Logged], *, states: bool = False) -> Iter
 def _listing(
     bank: OpenBank, view: View, items: list[Item], budget: int | None, empty: str
 ) -> Listing:
-    asked = asked_of(Wanted(), bank.settings.options.rehydrate)
+    asked = asked_of(RehydrateOptions(), bank.settings.options.rehydrate)
     return listing(
         view,
         items,

@@ -1,7 +1,5 @@
 """Promoting: raising how far a memory, or all that came with an import, is trusted."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from satchel.actions.memories.naming import find_record
@@ -9,6 +7,7 @@ from satchel.actions.memories.remembering import MOST_TRIES
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import trust_from
+from satchel.actions.waking.options import OWNER_ONLY, PromoteOptions
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
@@ -16,12 +15,13 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source, Status
 from satchel.memory.times import now
+from satchel.ports.operations import operation, texts
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 
 
-class Promoted(msgspec.Struct, frozen=True, kw_only=True):
+class Promoted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one record."""
 
     id: str
@@ -31,46 +31,39 @@ class Promoted(msgspec.Struct, frozen=True, kw_only=True):
 
     after: str
     is_changed: bool
+    dry_run: bool = False
 
 
-def promote(
-    bank: OpenBank,
-    wanted: Sequence[str],
-    *,
-    trust: str = TrustClass.USER.value,
-    reason: str | None = None,
-    actor: str | None = None,
-    dry_run: bool = False,
-) -> list[Promoted]:
-    """Trust memories further than they earned; all of those named, or none.
+@operation(
+    PromoteOptions,
+    name="promote",
+    example='satchel promote 0f3c12 --trust agent --reason "read it"',
+    items="memories",
+    absent=OWNER_ONLY,
+)
+def promote(bank: OpenBank, options: PromoteOptions) -> list[Promoted]:
+    """Raise the trust of memories from outside, or of all that an import brought. All, or none.
 
-    What came from outside may then say who the agent is and what to do. Of the source record of an
-    import: all that came with it, as far as each memory claims.
-
-    Args:
-        bank: The bank.
-        wanted: Ids of memories or of source records, or the first digits of them.
-        trust: The class that they are raised to; none is lowered.
-        reason: Why, for the history.
-        actor: Who says so.
-        dry_run: Only say what would be done.
+    Procedures and identity from outside are provided as context only once they are promoted. The
+    trust of no memory is lowered.
 
     Raises:
-        UnknownMemoryError: If there is none, or it is a record of another type.
-        UsageError: If there is no such trust class, or nothing is named.
+        UnknownMemoryError: If there is no such memory, or it is a record of another type.
+        UsageError: If no memory is named.
     """
     require_owner(bank.settings, "promote")
-    wished = trust_from(trust, "trust") or TrustClass.USER
+    wished = trust_from(options.trust, "trust") or TrustClass.USER
+    wanted, reason, actor = texts(options.memories), options.reason, options.actor
     if not wanted:
         raise UsageError("no memory is named", field="id")
     told = list[Promoted]()
     for attempt in range(MOST_TRIES):
         with bank.ledger.reading() as view:
             found = {one.record.id: one for one in (_found(view, name) for name in wanted)}
-            told = [_promoted(view, one, wished) for one in found.values()]
+            told = [_promoted(view, one, wished, dry_run=options.dry_run) for one in found.values()]
             given = view.unchanged(found.values())
         records = [_said(one.id, wished, reason, actor) for one in told if one.is_changed]
-        if not records or dry_run:
+        if not records or options.dry_run:
             break
         try:
             bank.ledger.append(records, given=given)
@@ -92,7 +85,7 @@ def _found(view: View, name: str) -> Logged:
     return found
 
 
-def _promoted(view: View, one: Logged, wished: TrustClass) -> Promoted:
+def _promoted(view: View, one: Logged, wished: TrustClass, *, dry_run: bool) -> Promoted:
     before = _trust(view, one)
     return Promoted(
         id=one.record.id,
@@ -100,6 +93,7 @@ def _promoted(view: View, one: Logged, wished: TrustClass) -> Promoted:
         before=before.value,
         after=(before if is_trusted(before, wished) else wished).value,
         is_changed=not is_trusted(before, wished),
+        dry_run=dry_run,
     )
 
 

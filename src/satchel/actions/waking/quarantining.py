@@ -4,7 +4,7 @@ Only the owner puts something there, by ``screen_bank``; reading never does. Wha
 prompt is withheld from context whether it is in quarantine or not (``satchel.rehydrate``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,14 @@ from satchel.actions.memories.naming import find_memory
 from satchel.actions.memories.values import Memory, gist_of, memory_of, notes_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.waking.options import (
+    OWNER_ONLY,
+    QuarantineListOptions,
+    QuarantineShowOptions,
+    ReleaseOptions,
+    ReviewOptions,
+    ScanOptions,
+)
 from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
@@ -21,15 +29,13 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import State, Status
 from satchel.memory.times import now
+from satchel.ports.operations import operation, texts
 from satchel.ports.rows import Filter
 from satchel.recall.trust import effective_trust
 from satchel.rehydrate.asked import ENFORCED
 from satchel.rehydrate.enforcing.judging import FROM_OUTSIDE, is_released, reasons_against
 from satchel.rehydrate.formatting import said_by_entry
 from satchel.seal.sealing import seal
-
-MOST = 10_000
-"""Memories that are listed at most."""
 
 ACTOR = "satchel quarantine scan"
 
@@ -63,6 +69,7 @@ class Screened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     flagged: list[Flagged]
     notes: list[str] = []
+    dry_run: bool = False
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,29 +88,25 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is found in it now, imperatives from anybody included."""
 
 
-class Quarantine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is in quarantine, the last that was put there first."""
+class QuarantineList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Quarantined memories, newest first."""
 
     held: list[Held]
     more: bool = False
-    """Whether there is more than was asked for."""
+    """Whether there are more than the limit."""
 
     notes: list[str] = []
 
 
-def list_quarantine(bank: OpenBank, *, limit: int = 100) -> Quarantine:
-    """Return what is in quarantine.
-
-    Args:
-        bank: The bank.
-        limit: How many at most.
-
-    Raises:
-        UsageError: If the limit is out of range.
-    """
+@operation(
+    QuarantineListOptions,
+    name="quarantine list",
+    example="satchel quarantine list",
+    absent=OWNER_ONLY,
+)
+def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> QuarantineList:
+    """List quarantined memories, newest first."""
     require_owner(bank.settings, "quarantine")
-    if not 1 <= limit <= MOST:
-        raise UsageError(f"a limit is 1 to {MOST:,}", field="limit")
     found, seen = list[Held](), set[str]()
     with bank.ledger.reading() as view:
         for logged in view.newest(_STATUSES):
@@ -115,14 +118,20 @@ def list_quarantine(bank: OpenBank, *, limit: int = 100) -> Quarantine:
             if target is None or not target.row.hold or target.row.retired is not None:
                 continue
             if isinstance(target.model, Entry):
-                if len(found) == limit:
-                    return Quarantine(held=found, more=True, notes=notes_of(view))
+                if len(found) == options.limit:
+                    return QuarantineList(held=found, more=True, notes=notes_of(view))
                 found.append(_held(view, target, said))
-        return Quarantine(held=found, notes=notes_of(view))
+        return QuarantineList(held=found, notes=notes_of(view))
 
 
-def show_held(bank: OpenBank, wanted: str) -> Held:
-    """Return a memory, why it is in quarantine, and what is found in it.
+@operation(
+    QuarantineShowOptions,
+    name="quarantine show",
+    example="satchel quarantine show 0f3c12",
+    absent=OWNER_ONLY,
+)
+def show_held(bank: OpenBank, options: QuarantineShowOptions) -> Held:
+    """Show a quarantined memory, why it is in quarantine, and what is found in it.
 
     Raises:
         UnknownMemoryError: If there is none.
@@ -130,30 +139,29 @@ def show_held(bank: OpenBank, wanted: str) -> Held:
     """
     require_owner(bank.settings, "quarantine")
     with bank.ledger.reading() as view:
-        target = find_memory(view, wanted)
+        target = find_memory(view, options.memory)
         if not target.row.hold:
-            raise UsageError("it is not in quarantine", field="id", hint="See: satchel show ID.")
+            raise UsageError(
+                "the memory is not in quarantine", field="id", hint="See: satchel show ID."
+            )
         return _held(view, target, _last(view, target))
 
 
-def screen_bank(bank: OpenBank, *, enforce: str | None = None, dry_run: bool = False) -> Screened:
-    """Look through all current memories for what reads like a prompt, and quarantine it.
+@operation(
+    ScanOptions,
+    name="quarantine scan",
+    example="satchel quarantine scan --dry-run",
+    absent=OWNER_ONLY,
+)
+def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
+    """Scan all memories for text that reads like a prompt, and quarantine what is from outside.
 
-    That is for memories from outside. What the owner or the agent wrote is listed too, and stays
-    where it is.
-
-    Args:
-        bank: The bank.
-        enforce: What is looked for, as rehydration takes it; the setting otherwise.
-        dry_run: List only.
-
-    Raises:
-        UsageError: If there is no such enforcement.
+    Memories that you or your agent wrote are reported, and stay where they are.
     """
     require_owner(bank.settings, "quarantine")
-    asked: Any = enforce or bank.settings.options.rehydrate.enforce
+    asked: Any = options.enforce or bank.settings.options.rehydrate.enforce
     if asked not in ENFORCED:
-        raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="enforce")
+        raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
     flagged, count = list[Flagged](), 0
     with bank.ledger.reading() as view:
         for logged in view.newest(Filter(types=frozenset(Component))):
@@ -175,84 +183,83 @@ def screen_bank(bank: OpenBank, *, enforce: str | None = None, dry_run: bool = F
                     )
                 )
         notes = notes_of(view)
-    if not dry_run:
+    if not options.dry_run:
         _quarantine(bank, [each for each in flagged if each.quarantined])
-    return Screened(memories=count, flagged=flagged, notes=notes)
+    return Screened(memories=count, flagged=flagged, notes=notes, dry_run=options.dry_run)
 
 
-def quarantine(
-    bank: OpenBank,
-    wanted: Sequence[str],
-    *,
-    reason: str | None = None,
-    actor: str | None = None,
-    dry_run: bool = False,
-) -> list[Moved]:
-    """Put memories into quarantine: not recalled, listed or provided until they are released.
+@operation(
+    ReviewOptions,
+    name="quarantine add",
+    example='satchel quarantine add 0f3c12 --reason "copied from a web page"',
+    items="memories",
+    absent=OWNER_ONLY,
+)
+def quarantine(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
+    """Quarantine memories: they are not recalled, listed or provided until they are released.
 
     Raises:
-        UnknownMemoryError: If there is none.
+        UnknownMemoryError: If there is no such memory.
     """
     require_owner(bank.settings, "quarantine")
 
     def move(_view: View, each: Logged) -> State | None:
         return "quarantined" if not each.row.hold and each.row.retired is None else None
 
-    return say_of(bank, wanted, move, reason, actor, dry_run=dry_run)
+    return _moved(bank, texts(options.memories), move, options)
 
 
-def release(
-    bank: OpenBank,
-    wanted: Sequence[str] = (),
-    *,
-    own: bool = False,
-    reason: str | None = None,
-    actor: str | None = None,
-    dry_run: bool = False,
-) -> list[Moved]:
-    """Let memories be provided, out of quarantine where they are in it; they stay released.
+@operation(
+    ReleaseOptions,
+    name="quarantine release",
+    example='satchel quarantine release 0f3c12 --reason "a quotation"',
+    items="memories",
+    absent=OWNER_ONLY,
+)
+def release(bank: OpenBank, options: ReleaseOptions) -> list[Moved]:
+    """Release memories: provide them as context although they read like a prompt.
 
-    Args:
-        bank: The bank.
-        wanted: Ids, or prefixes of them.
-        own: Also everything of the owner's and the agent's own that an earlier version
-            quarantined while it read.
-        reason: Why, for the history.
-        actor: Who does it.
-        dry_run: Only report what would be done.
+    They stay released. Review each first: `satchel quarantine show ID`, `satchel show ID`.
 
     Raises:
-        UnknownMemoryError: If there is none.
-        UsageError: If nothing is named.
+        UnknownMemoryError: If there is no such memory.
+        UsageError: If no memory is named.
     """
     require_owner(bank.settings, "quarantine")
-    names = [*wanted, *(_own(bank) if own else ())]
-    if own and not names:
+    names = [*texts(options.memories), *(_own(bank) if options.own else ())]
+    if options.own and not names:
         return []
-    return say_of(bank, names, _released, reason, actor, dry_run=dry_run)
+    return _moved(bank, names, _released, options)
 
 
-def reject(
-    bank: OpenBank,
-    wanted: Sequence[str],
-    *,
-    reason: str | None = None,
-    actor: str | None = None,
-    dry_run: bool = False,
-) -> list[Moved]:
-    """Say that memories are not to be believed, whether they are in quarantine or not.
-
-    They are not current any more; their text stays in the log, for the history.
+@operation(
+    ReviewOptions,
+    name="quarantine reject",
+    example='satchel quarantine reject 0f3c12 --reason "a web page said so"',
+    items="memories",
+    absent=OWNER_ONLY,
+)
+def reject(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
+    """Reject memories as false, in quarantine or not. Their text stays in the log, for the history.
 
     Raises:
-        UnknownMemoryError: If there is none.
+        UnknownMemoryError: If there is no such memory.
     """
     require_owner(bank.settings, "quarantine")
 
     def move(_view: View, each: Logged) -> State | None:
         return "rejected" if each.row.retired is None else None
 
-    return say_of(bank, wanted, move, reason, actor, dry_run=dry_run)
+    return _moved(bank, texts(options.memories), move, options)
+
+
+def _moved(
+    bank: OpenBank,
+    names: Sequence[str],
+    move: Callable[[View, Logged], State | None],
+    options: ReviewOptions | ReleaseOptions,
+) -> list[Moved]:
+    return say_of(bank, names, move, options.reason, options.actor, dry_run=options.dry_run)
 
 
 def _released(view: View, each: Logged) -> State | None:

@@ -1,117 +1,129 @@
-"""Putting a bank's memory, or a file's, in front of a model."""
+"""Memory of a bank or a file, provided as context for a model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.inferring.models import asking, reranker_of, summariser_of
 from satchel.actions.memories.values import notes_of
-from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.opened import OpenBank
 from satchel.actions.waking.of_files import FromFile, view_of_file
-from satchel.actions.waking.wanted import Wanted, asked_of
+from satchel.actions.waking.options import PipelineOptions, RehydrateOptions
+from satchel.actions.waking.wanted import asked_of
 from satchel.disk.reading import OpenFile
 from satchel.ledger.view import View
-from satchel.ports.inference.summariser import Summariser
-from satchel.ports.inference.tokenizer import Tokenizer
-from satchel.rehydrate.asked import Around, Judge
+from satchel.ports.operations import operation, texts
+from satchel.rehydrate.asked import Around
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.rehydrated import Rehydrated
-
-__all__ = ["Parts", "Wanted", "rehydrate_bank", "rehydrate_file", "rehydrate_memories"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Parts of the pipeline that a program brings itself."""
-
-    judge: Judge | None = None
-    """Gives the relevance of a memory in place of the weighed mean."""
-
-    summariser: Summariser | None = None
-    tokenizer: Tokenizer | None = None
+from satchel.seal.verify.verification import Outcome
 
 
-def rehydrate_memories(bank: OpenBank, wanted: Wanted, parts: Parts | None = None) -> Rehydrated:
-    """Return a bank's memory as text and messages for a model; see ``satchel.rehydrate``.
-
-    Nothing is written. What does not match its block is withheld from the text and named in the
-    answer; in the bank it stays as it is.
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A file whose memory is provided without an import.
 
     Args:
-        bank: The bank.
-        wanted: What is asked for.
-        parts: What is used in place of the pipeline's own.
+        settings: Whose keys count, and the limits.
+        file: The file.
+        source: How it is read, and whose keys are trusted.
+    """
+
+    settings: Settings
+    file: Path | OpenFile
+    source: FromFile = field(default_factory=FromFile)
+
+
+@operation(
+    RehydrateOptions,
+    name="rehydrate",
+    example='satchel rehydrate --task "answer Ada\'s mail" --model gpt-4o --budget 2000',
+)
+def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions) -> Rehydrated:
+    """Provide the memory of a bank or a file as context for a model, within a token budget.
+
+    Everything is verified first, and nothing is written. Memories are delimited and cannot break
+    out. One that reads like a prompt is withheld and named: `satchel quarantine release ID` lets it
+    be provided. Procedures and identity from outside need a promotion: `satchel promote`.
 
     Raises:
-        UsageError: If something cannot be meant, or the budget does not hold the frame.
-        VerificationError: If the bank is not what was signed.
+        UsageError: If an option is out of range, or the budget is too small for the frame.
+        VerificationError: If the bank or the file does not verify, or nobody trusted signed it.
         PermissionRefusedError: If a token was presented that does not allow it.
+        InputError: If the file cannot be read.
     """
-    asked = bank.asked("rehydrate")
+    if isinstance(source, MemoryFile):
+        with view_of_file(source.settings, source.file, source.source) as (view, around):
+            return _rehydrated(source.settings, view, options, around)
+    asked = source.asked("rehydrate")
     with asked.ledger.reading() as view:
-        result = _rehydrated(bank.settings, view, wanted, parts or Parts(), _told(bank))
+        result = _rehydrated(source.settings, view, options, _told(source))
         result = msgspec.structs.replace(result, notes=[*notes_of(view), *result.notes])
     ids = [entry.id for entry in result.entries]
-    bank.tell("on_recall", ids, {"memories": len(ids)})
+    source.tell("on_recall", ids, {"memories": len(ids)})
     return result
 
 
-def rehydrate_bank(
-    settings: Settings, bank: str | None, wanted: Wanted, parts: Parts | None = None
-) -> Rehydrated:
-    """Open a bank for reading and return its memory for a model; as ``rehydrate_memories``.
+@operation(
+    PipelineOptions,
+    name="pipeline",
+    absent={
+        "cli": "`satchel rehydrate FILE` does it.",
+        "http": "`POST /v1/banks/{bank}/rehydrate` does it for a bank; the server reads no files.",
+        "mcp": "`rehydrate` does it for a bank.",
+    },
+)
+def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> Rehydrated:
+    """Provide the memory of a bank or a file as context for a model, within a token budget.
 
-    Args:
-        settings: Where the store and the keys are.
-        bank: The bank, as ``opened_bank`` takes it.
-        wanted: What is asked for.
-        parts: What is used in place of the pipeline's own.
+    The seven stages: verify, filter, rank, compress, format, frame, inject.
+
+    Raises:
+        VerificationError: If it does not verify, or nobody trusted signed the file.
+        UsageError: If an option is out of range, or the budget is too small for the frame.
+        InputError: If a file cannot be read.
     """
-    with opened_bank(settings, bank) as opened:
-        return rehydrate_memories(opened, wanted, parts)
+    if isinstance(source, MemoryFile):
+        source = replace(source, source=from_file(options))
+    return rehydrate_memories.run(source, options)
+
+
+def from_file(options: Any) -> FromFile:
+    """Return how options have a file read."""
+    return FromFile(
+        format=options.format,
+        accepted=frozenset(map(Outcome, texts(options.unsafe_accept))),
+        keys=texts(options.trusted_keys),
+    )
 
 
 def rehydrate_file(
     settings: Settings,
     file: Path | OpenFile,
-    wanted: Wanted,
+    options: RehydrateOptions,
     source: FromFile | None = None,
-    parts: Parts | None = None,
 ) -> Rehydrated:
-    """Return a file's memory as text and messages for a model, without importing it.
-
-    All of the file is verified first. What would need a promotion is not shown.
-
-    Args:
-        settings: Whose keys count, and the limits.
-        file: The file.
-        wanted: What is asked for.
-        source: What is put up with, and whom to believe.
-        parts: What is used in place of the pipeline's own.
-
-    Raises:
-        VerificationError: If it is not signed by somebody trusted, and that is not put up with.
-        MalformedError: If it cannot be read.
-        TokenError, PermissionRefusedError: If the token that is presented does not allow it.
-    """
-    with view_of_file(settings, file, source or FromFile()) as (view, around):
-        return _rehydrated(settings, view, wanted, parts or Parts(), around)
+    """Provide a file's memory as context without importing it; as ``rehydrate_memories``."""
+    return rehydrate_memories.run(MemoryFile(settings, file, source or FromFile()), options)
 
 
 def _rehydrated(
-    settings: Settings, view: View, wanted: Wanted, parts: Parts, around: Around
+    settings: Settings, view: View, options: RehydrateOptions, around: Around
 ) -> Rehydrated:
-    asked = asked_of(wanted, settings.options.rehydrate)
-    summariser = parts.summariser or summariser_of(settings, wanted.summariser)
+    given = options.summariser
+    summariser = (
+        summariser_of(settings, given) if given is None or isinstance(given, str) else given
+    )
     return rehydrate(
         view,
-        asked,
+        asked_of(options, settings.options.rehydrate),
         Around(
-            tokenizer=parts.tokenizer,
+            tokenizer=options.tokenizer,
             summariser=summariser,
-            judge=parts.judge,
+            judge=options.judge,
             embedders=asking(settings),
             reranker=reranker_of(settings),
             verified=around.verified,

@@ -5,7 +5,7 @@ from functools import partial, update_wrapper
 from typing import Any, ParamSpec, TypeVar
 
 from satchel.api.agents import moving
-from satchel.api.awaited.away import away
+from satchel.api.away import away
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.amplihack import transfer as plain_transfer
-from satchel.api.awaited.away import awaited, away
+from satchel.api.away import awaited, away
 
 
 class HierarchicalMemory:

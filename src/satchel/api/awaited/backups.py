@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from satchel.api.awaited.away import awaited
+from satchel.api.away import awaited
 from satchel.api.upkeep import backups as plain
 
 

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from satchel.api import code as plain_code
+from satchel.api import sessions as plain_sessions
 from satchel.api import waking as plain_waking
-from satchel.api.awaited.away import awaited, away
-from satchel.api.continuity import sessions as plain_sessions
-from satchel.api.continuity.files import Filing
+from satchel.api.away import awaited, away
+from satchel.api.files import Filing
 from satchel.api.sharing import owning as plain_owning
 from satchel.api.sharing import tokens as plain_tokens
 from satchel.continuity.shown import MessageShown
@@ -93,9 +93,8 @@ class Sessions:
     def __init__(self, plain: plain_sessions.Sessions) -> None:
         self._plain = plain
 
-    create = awaited(plain_sessions.Sessions.create)
-    append = awaited(plain_sessions.Sessions.append)
-    change = awaited(plain_sessions.Sessions.change)
+    record = awaited(plain_sessions.Sessions.record)
+    set = awaited(plain_sessions.Sessions.set)
     show = awaited(plain_sessions.Sessions.show)
     diff = awaited(plain_sessions.Sessions.diff)
     rename = awaited(plain_sessions.Sessions.rename)

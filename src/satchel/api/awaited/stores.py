@@ -28,8 +28,12 @@ from satchel.api import bank as plain_bank
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
-from satchel.api.awaited.away import awaited, away
+from satchel.api.arguments import FilePath
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
+from satchel.api.away import awaited, away
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
@@ -72,12 +76,20 @@ async def decrypt_store(
     return await away(partial(operating.decrypt_store, store, **said))
 
 
-async def pipeline(
-    source: "Bank | str | Path", task: str = "", **wanted: Unpack[plain_waking.PipelineArguments]
-) -> plain_waking.Rehydrated:
-    """Put the memory of a bank or a file in front of a model; see ``satchel.pipeline``."""
-    plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
-    return await away(partial(plain_waking.pipeline, plain, task, **wanted))
+def _of_sources(
+    call: Callable[Concatenate[plain_waking.Waking | FilePath, _P], plain_waking.Rehydrated],
+) -> Callable[Concatenate["Bank | FilePath", _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
+    async def pipeline(
+        source: "Bank | FilePath", /, *args: _P.args, **given: _P.kwargs
+    ) -> plain_waking.Rehydrated:
+        plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
+        return await away(partial(call, plain, *args, **given))
+
+    update_wrapper(pipeline, call)
+    return pipeline
+
+
+pipeline = _of_sources(plain_waking.pipeline)
 
 
 class Bank:
@@ -236,10 +248,6 @@ class Satchel:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
 def _opened(

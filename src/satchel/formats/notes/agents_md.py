@@ -290,7 +290,7 @@ def _too_much(target: Target) -> TargetError:
     return TargetError(
         f"the file would have more than {MOST_WITHIN:,} bytes, which no agent reads",
         file=str(target.path),
-        hint="Write less: --component, --tag, --since.",
+        hint="Write less: --type, --tag, --since.",
     )
 
 

@@ -8,14 +8,17 @@ vector would depend on what is beside it. Several texts are run at the same time
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from satchel.errors import InferenceError, MissingExtraError
 from satchel.inference.neural.wordpiece import WordPieces
+from satchel.inference.telemetry import disable_telemetry
 
 LONGEST = 256
 """Pieces of a text that count, from its start, unless a model says otherwise."""
@@ -116,42 +119,66 @@ class Network:
         pool: str = "mean",
         digest: str | None = None,
     ) -> None:
-        self._session = _session(raw, name)
+        self._raw: bytes | None = raw
+        self._plain = _session(raw, name, is_optimized=False)
+        self._optimized: Any = None
+        self._loading = Lock()
         self._pieces, self._longest, self._pool = pieces, longest, pool
         self.model: Final = name
         self.cost: Final = _COST
         self.revision: Final = (digest or sha256(raw).hexdigest())[:_REVISION]
-        _require_pieces(self._session, name)
-        self._output = self._given()
-        self.dimensions: Final = len(self._run([pieces.unknown]))
+        _require_pieces(self._plain, name)
+        self._output, width = self._given()
+        self.dimensions: Final = width or len(self._run(self._plain, [pieces.unknown]))
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return a vector of length 1 for each text; see ``Embedder``.
 
         A text of which half or more of the pieces are unknown says nothing.
         """
+        vector = partial(self._vector, self._session())
         threads = min(_MOST_THREADS, os.cpu_count() or 1, len(texts))
         if threads <= 1:
-            return [self._vector(text) for text in texts]
+            return [vector(text) for text in texts]
         with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(self._vector, texts))
+            return list(pool.map(vector, texts))
 
-    def _vector(self, text: str) -> bytes:
+    def for_questions(self) -> "NetworkForQuestions":
+        """Return an embedder of single texts; see ``LoadedInSteps``."""
+        return NetworkForQuestions(self)
+
+    def embed_first(self, text: str) -> bytes | None:
+        """Return the vector of a text without optimizing the network; None if it was asked before.
+
+        Optimizing takes as long as some twenty questions, and a command asks one.
+        """
+        with self._loading:
+            plain, self._plain = self._plain, None
+        return None if plain is None else self._vector(plain, text)
+
+    def _session(self) -> Any:
+        with self._loading:
+            if self._optimized is None and self._raw is not None:
+                self._optimized = _session(self._raw, self.model)
+                self._raw = self._plain = None
+            return self._optimized
+
+    def _vector(self, session: Any, text: str) -> bytes:
         cut = self._pieces(text[:_LONGEST_TEXT], self._longest - 2)
         if 2 * cut.count(self._pieces.unknown) >= len(cut):
             return bytes(4 * self.dimensions)
-        raw: bytes = self._run(cut).astype("<f4").tobytes()
+        raw: bytes = self._run(session, cut).astype("<f4").tobytes()
         if len(raw) != 4 * self.dimensions:
             raise InferenceError(f"{self.model} gives vectors of different lengths")
         return raw
 
-    def _run(self, cut: list[int]) -> Any:
+    def _run(self, session: Any, cut: list[int]) -> Any:
         """Return the vector of pieces, of 64 bits a number."""
         import numpy as np
 
         ids = np.array([[self._pieces.start, *cut, self._pieces.end]], np.int64)
         fed = (ids, np.ones_like(ids), np.zeros_like(ids))
-        whole = _run(self._session, self._output, fed, self.model)[0].astype(np.float64)
+        whole = _run(session, self._output, fed, self.model)[0].astype(np.float64)
         if whole.ndim > 1:
             whole = whole.mean(axis=0) if self._pool == "mean" else whole[0]
         if whole.ndim != 1 or not np.isfinite(whole).all():
@@ -159,14 +186,39 @@ class Network:
         length = np.sqrt(np.square(whole).sum())
         return whole / length if length else whole
 
-    def _given(self) -> str:
-        shapes = {one.name: len(one.shape or ()) for one in self._session.get_outputs()}
-        wanted = [name for name, axes in shapes.items() if axes == _AXES[name == _WHOLE]]
+    def _given(self) -> tuple[str, int]:
+        """Return the output that counts, and how many numbers a vector has; 0 if not known."""
+        shapes = {one.name: list(one.shape or ()) for one in self._plain.get_outputs()}
+        wanted = [name for name, shape in shapes.items() if len(shape) == _AXES[name == _WHOLE]]
         if not wanted:
             raise InferenceError(
                 f"{self.model} gives {', '.join(shapes)[:200]}, not vectors of pieces or texts"
             )
-        return _WHOLE if _WHOLE in wanted else wanted[0]
+        name = _WHOLE if _WHOLE in wanted else wanted[0]
+        width = shapes[name][-1]
+        return name, width if isinstance(width, int) else 0
+
+
+class NetworkForQuestions:
+    """A network that answers its first text before it is optimized.
+
+    The vectors are those of the network but for rounding, in the seventh digit.
+
+    Args:
+        network: The network.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.model: Final = network.model
+        self.dimensions: Final = network.dimensions
+        self.revision: Final = network.revision
+        self.cost: Final = network.cost
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Return a vector for each text; see ``Embedder``."""
+        first = self._network.embed_first(texts[0]) if len(texts) == 1 else None
+        return self._network.embed(texts) if first is None else [first]
 
 
 def read_model(file: Path, digest: str | None = None) -> bytes:
@@ -216,15 +268,21 @@ def _run(session: Any, output: str, fed: tuple[Any, Any, Any], model: str) -> An
     return found
 
 
-def _session(raw: bytes, name: str) -> Any:
+def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
     if find_spec("onnxruntime") is None:
         raise MissingExtraError(
             f"{name} needs onnxruntime",
             hint='Install it: python -m pip install "satchel[embed-minilm]"',
         )
+    disable_telemetry()
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # Further optimizations take a third longer to load, and make nothing faster.
+    levels = runtime.GraphOptimizationLevel
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_BASIC if is_optimized else levels.ORT_DISABLE_ALL
+    )
     options.log_severity_level = 4  # what it says of others' models is told by the error
     try:
         return runtime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])

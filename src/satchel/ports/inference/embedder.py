@@ -46,6 +46,15 @@ class Slow(Embedder, Protocol):
 
 
 @runtime_checkable
+class LoadedInSteps(Embedder, Protocol):
+    """An embedder that can answer a question before its model is loaded in full."""
+
+    def for_questions(self) -> Embedder:
+        """Return what makes the same vectors, but for rounding, and the first of them sooner."""
+        ...
+
+
+@runtime_checkable
 class Learning(Embedder, Protocol):
     """An embedder that looks at all texts of a bank before it makes the first vector."""
 

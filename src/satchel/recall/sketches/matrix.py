@@ -35,7 +35,7 @@ class _Held(NamedTuple):
     """Their signs, 64 in a word: (parts, words, 256)."""
 
     squares: Any
-    """The sums of the squares of their numbers, whole: (parts, 256)."""
+    """The sums of the squares of their numbers, whole; -1 until one is needed: (parts, 256)."""
 
 
 class MatrixSketches:
@@ -73,8 +73,7 @@ class MatrixSketches:
             bits = np.unpackbits(np.frombuffer(kept[:BITS], np.uint8), bitorder="little")
             held.there[at] = bits
             held.signs[at] = self._signs_of(held.rows[at]).T
-            wide = held.rows[at].astype(np.float32)  # exact: below 2**24
-            held.squares[at] = np.einsum("ij,ij->i", wide, wide)
+            held.squares[at] = -1
         self._held = held._replace(slots=slots)
 
     def nearest(self, asked: Asked, limit: int) -> dict[int, float]:
@@ -126,9 +125,16 @@ class MatrixSketches:
         """
         np = self._np
         rows = held.rows.reshape(-1, self._size)[some].astype(np.float32)
+        squares = held.squares.ravel()[some]
+        lacking = np.flatnonzero(squares < 0)
+        if len(lacking):
+            # Of few only: those of a bank take longer than its first question.
+            wide = rows[lacking]
+            squares[lacking] = np.einsum("ij,ij->i", wide, wide)
+            held.squares.ravel()[some[lacking]] = squares[lacking]
         halves = np.divmod(np.array(asked.numbers), _HALF)
         high, low = (rows @ np.array(halves, np.float32).T).T.astype(float)
-        squares = held.squares.ravel()[some] * float(asked.square)
+        squares = squares * float(asked.square)
         dots = high * _HALF + low
         return np.divide(dots, np.sqrt(squares), out=np.zeros_like(dots), where=squares > 0)
 

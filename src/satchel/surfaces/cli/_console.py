@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -67,6 +67,9 @@ class State:
     json: bool = False
     data_on_stdout: bool = False
     """Whether standard output is the file that was asked for; reports go to standard error."""
+
+    held: ExitStack = field(default_factory=ExitStack)
+    """What an operation needs open until it is done, such as the file that it reads."""
 
     _settings: "list[Settings]" = field(default_factory=list)
 
@@ -274,7 +277,7 @@ def print_error(error: SatchelError) -> None:
     if error.place:
         _labelled("  where  ", "dim", error.place)
     if error.hint:
-        _labelled("  try    ", "dim", error.hint)
+        _labelled("  try    ", "dim", error.command_hint or error.hint)
 
 
 def _labelled(label: str, style: str, text: str) -> None:
@@ -327,7 +330,7 @@ def progress(
     bar = Progress(*columns, console=err, transient=True, auto_refresh=False)
     task, drawn, began, is_shown = bar.add_task(label, total=None), 0.0, monotonic(), False
 
-    def tell(done: int, total: int) -> None:
+    def tell(done: int, total: int, _record: str | None = None) -> None:
         nonlocal drawn, is_shown
         if not is_shown and monotonic() - began >= after:
             bar.start()

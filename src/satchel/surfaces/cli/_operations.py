@@ -1,14 +1,18 @@
 """Commands whose arguments, options and help an operation declares."""
 
+import dataclasses
 import io
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from satchel.errors import UsageError
-from satchel.ports.operations import Field, Operation, declared
+from satchel.ports.operations import Field, Operation, declared, texts
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.surfaces.cli._console import print_json, progress, state
 from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
@@ -16,9 +20,12 @@ from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, P
 _R = TypeVar("_R")
 
 _PATIENCE = 1.0  # seconds
+_STDOUT = "-"
 
-Shown = Callable[[_R], int | None]
+Shown = Callable[[_R], int | None] | Callable[[_R, Any], int | None]
 """Prints a result for a person; may return the exit status."""
+
+Opens = Callable[..., AbstractContextManager[Any]]
 
 
 def command(
@@ -26,65 +33,128 @@ def command(
     operation: Operation[Any, Any, ..., _R],
     show: Shown[_R],
     *,
-    context: Callable[[Any], AbstractContextManager[Any]] | None = None,
-    bank: Callable[[str | None, Any], AbstractContextManager[Any]] | None = None,
+    context: Opens | None = None,
+    bank: Opens | None = None,
+    bank_help: str = BANK.help,
     label: str = "",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
     extra: type[Any] | None = None,
-    prepare: Callable[[dict[str, Any], Any], None] | None = None,
+    prepare: Callable[..., None] | None = None,
+    choose: Callable[[Any, Any], Any] | None = None,
 ) -> None:
     """Add the command of an operation.
+
+    With ``extra``, its options are one more argument of ``show``, ``context`` and ``bank``.
 
     Args:
         group: What it is added to.
         operation: What it does.
         show: Prints the result.
-        context: Gives what the operation works on; the settings by default.
-        bank: Gives the bank that the operation works on, by the value of ``--bank``.
+        context: Gives what the operation works on, by its options; the settings by default.
+        bank: Gives the bank that the operation works on, by the value of ``--bank`` and its
+            options.
+        bank_help: What ``--bank`` means, if not the bank to work on.
         label: Of the progress bar, where the operation reports progress.
-        internal: Returns what the command line supplies besides the options.
+        internal: Returns what the command line supplies besides the options, other than the keys of
+            owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
         status: Returns the exit status for a result.
         extra: An options class of what only the command line offers, such as where to read from.
-        prepare: Changes the values of the options by those of ``extra``.
+        prepare: Changes the values of the options by those of ``extra``. What it enters into
+            ``state.held`` stays open until the operation is done.
+        choose: Completes the options once it is open what the operation works on, such as by asking
+            at a terminal.
+
+    An option ``output`` may be ``-``, standard output; with an option ``propose``, what more owners
+    have to sign is written to a file.
     """
-    offered = operation.offered("cli")
+    offered, views = operation.offered("cli"), cast("Callable[..., int | None]", show)
     more_fields = () if extra is None else declared(cast("Any", extra))
     supplied = {"progress"} & {field.name for field in operation.fields} if label else set[str]()
 
     def run(**values: Any) -> int:
         as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
-        given = {
-            field.name: _value(field, values[field.name])
-            for field in offered
-            if values[field.name] is not None
-        }
-        if extra is not None and prepare is not None:
-            said = {each.name: values[each.name] for each in more_fields}
-            prepare(given, extra(**{name: said[name] for name in said if said[name] is not None}))
+        given = _given(offered, values)
+        more = () if extra is None else (extra(**_given(more_fields, values)),)
         bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
-        with bar as tell:
+        with ExitStack() as state.held:
+            held = state.held
+            if prepare is not None:
+                prepare(given, *more)
+            output = given.get("output")
+            if given.get("propose") is not None:
+                held.enter_context(_proposed(given["propose"], as_json=as_json))
+            if output is not None:
+                given["output"] = held.enter_context(_output(output))
+            tell = held.enter_context(bar)
             options = operation.options(**given, **dict.fromkeys(supplied, tell))
-            more = {} if internal is None else internal(options)
-            if bank is not None:
-                opened = bank(wanted_bank, options)
-            else:
-                opened = nullcontext(state.settings) if context is None else context(options)
-            with opened as there:
-                result = operation.run(there, options, **more)
-        if as_json:
-            print_json(operation.json(result))
-            return 0 if status is None else status(result)
-        shown = show(result)
+            supplied_here = _internal(operation, options, internal)
+            there = held.enter_context(_opened(bank, context, wanted_bank, (options, *more)))
+            options = options if choose is None else choose(there, options)
+            result = operation.run(there, options, **supplied_here)
+        if output == _STDOUT:
+            result = replace(cast("Any", result), output=_STDOUT)
+        shown = _print(operation.json(result)) if as_json else views(result, *more)
         return (shown or 0) if status is None else status(result)
 
-    parameters = [_parameter(field) for field in (*offered, *more_fields)]
-    if bank is not None:
-        parameters.append(BANK)
-    parameters.append(JSON)
+    general = (JSON,) if bank is None else (dataclasses.replace(BANK, help=bank_help), JSON)
+    parameters = (*map(_parameter, _ordered((*offered, *more_fields))), *general)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
-    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, tuple(parameters))
+    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
+
+
+def _opened(
+    bank: Opens | None, context: Opens | None, wanted: str | None, options: tuple[Any, ...]
+) -> AbstractContextManager[Any]:
+    if bank is not None:
+        return bank(wanted, *options)
+    return nullcontext(state.settings) if context is None else context(*options)
+
+
+def _print(value: Any) -> int:
+    print_json(value)
+    return 0
+
+
+def _given(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as the operation takes them."""
+    given = [field for field in fields if values[field.name] is not None]
+    return {field.name: _value(field, values[field.name]) for field in given}
+
+
+def _internal(
+    operation: Operation[Any, Any, ..., Any],
+    options: Any,
+    internal: Callable[[Any], Mapping[str, Any]] | None,
+) -> dict[str, Any]:
+    """Return what the operation takes besides its options: keys of owners, and the like."""
+    found = dict[str, Any]()
+    if operation.internal & {"owner", "owners"}:
+        from satchel.surfaces.cli._options import owner_key, owner_keys
+
+        found["owner"] = partial(owner_key, options.signing_key)
+        if "owners" in operation.internal:
+            found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
+    found |= {} if internal is None else internal(options)
+    return {name: each for name, each in found.items() if name in operation.internal}
+
+
+def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
+    from satchel.surfaces.cli.operating._proposing import proposed
+
+    return proposed(Path(path), as_json=as_json)
+
+
+def _output(path: str) -> AbstractContextManager[Path]:
+    from satchel.surfaces.cli._stdout import output_file
+
+    return output_file(Path(path))
+
+
+def _ordered(offered: tuple[Field, ...]) -> list[Field]:
+    """Return options as the help lists them: those that have to be given first."""
+    return sorted(offered, key=lambda field: not field.is_required)
 
 
 def _value(field: Field, value: Any) -> Any:
@@ -92,7 +162,7 @@ def _value(field: Field, value: Any) -> Any:
     if field.scalar is dict:
         return _mapping(field, value)
     if field.scalar is object:
-        return _json(value, _flag(field))
+        return _json(value, field.flag)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -101,12 +171,12 @@ def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
     result = dict[str, Any]()
     for each in given:
         if each.lstrip().startswith("{"):
-            result |= _json(each, _flag(field))
+            result |= _json(each, field.flag)
             continue
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(
-                f"not NAME=TEXT: {each[:60]!r}", field=_flag(field), hint="Or give a JSON object."
+                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
             )
         result[name] = value
     return result
@@ -127,27 +197,23 @@ def _help(field: Field) -> str:
     return field.option.help
 
 
-def _flag(field: Field) -> str:
-    return field.option.flag or "--" + field.name.replace("_", "-")
-
-
 def _parameter(field: Field) -> Parameter:
     option = field.option
     # Choices and bounds are the operation's to judge: its errors name the field, and are the same
     # on each interface.
     is_text = bool(field.choices) or field.scalar in (dict, object)
     is_many = field.is_many or field.scalar is dict
-    on, _, off = _flag(field).partition("/")
+    on, _, off = field.flag.partition("/")
     has_default = not (is_many or field.is_required or field.default is UNSET)
     return Parameter(
         name=field.name,
         type="text" if is_text else TYPE_NAMES.get(field.scalar, "text"),
         help=option.help if option.argument else _help(field),
-        flags=[] if option.argument else [on],
+        flags=[] if option.argument else [on, *([option.short] if option.short else [])],
         off=[off] if off and not option.argument else [],
         metavar=option.metavar or "|".join(field.choices),
         default=field.default if has_default else None,
         is_many=is_many,
-        is_required=field.is_required and option.argument,
+        is_required=field.is_required,
         values=option.values or "|".join(field.choices),
     )

@@ -54,8 +54,8 @@ MORE = {
 """The other commands, by the same panels; the first screen names them only."""
 
 MODULES = (
-    *("memories.commands", "recall", "waking.rehydrating", "waking.quarantine"),
-    *("evaluating.group", "memories.embedding", "agents.commands", "sessions.group"),
+    *("memories.commands", "recall", "waking.commands"),
+    *("evaluating.group", "memories.embedding", "agents.commands", "sessions.commands"),
     *("code.commands", "sealing", "importing", "exporting", "receipts", "jobs"),
     *("copies", "operating.migrating", "operating.sinking", "operating.stores"),
     *("backing_up.commands", "operating.serving", "operating.mcp", "operating.connecting"),
@@ -401,17 +401,21 @@ GLOBAL = (
 """Options that every command takes, before or after its words."""
 
 
+_AFTER = "global_"
+
+
 def _global(record: Parameter, *, hidden: bool = False) -> click.Parameter:
     made = _parameter(record)
     if isinstance(made, click.Option) and hidden:
         made.hidden, made.expose_value, made.callback = True, False, _set_later
+        made.name = f"{_AFTER}{record.name}"  # an argument of the command may have the same name
     return made
 
 
 def _set_later(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Take a global option that stands after the command."""
     if value and not ctx.resilient_parsing:
-        _set_state(**{param.name or "": value})
+        _set_state(**{(param.name or "").removeprefix(_AFTER): value})
 
 
 def _set_state(**values: Any) -> None:

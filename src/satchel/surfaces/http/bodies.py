@@ -34,19 +34,6 @@ class Reason(Body):
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
 
 
-class ServerExport(Body):
-    """A file on the server that a bank is to be written to."""
-
-    bank_id: str = Field(examples=["assistant"])
-    path: str = Field(examples=["assistant.ama.jsonl"])
-    format: str | None = None
-    include_embeddings: bool = False
-    include_entities: bool = True
-    overwrite: bool = False
-    accept_loss: list[str] = []
-    sidecar: bool = False
-
-
 class ServerImport(Body):
     """A file on the server that is to be brought into a bank."""
 
@@ -61,17 +48,6 @@ class ServerImport(Body):
     ignore_sidecar: bool = False
 
 
-class NewArtifact(Body):
-    """What of a bank is to be sealed."""
-
-    bank: str = Field(examples=["assistant"])
-    components: list[Component] = []
-    tags: list[str] = []
-    since: str | None = None
-    until: str | None = None
-    format: Literal["pam", "pam_jsonl", "pam_cbor"] = "pam"
-
-
 class Disclosure(Body):
     """Which entries of an artifact's bank go to somebody."""
 
@@ -82,122 +58,7 @@ class Disclosure(Body):
     """Ancestors that are only named, with their proof."""
 
 
-class NewToken(Body):
-    """What a capability token is to say."""
-
-    audience: str | None = Field(
-        None, examples=["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"]
-    )
-    permissions: list[Literal["read", "write", "derive", "redact", "export", "rehydrate"]] = Field(
-        ["read"], examples=[["read", "rehydrate"]]
-    )
-    entries: list[str] = []
-    components: list[Component] = []
-    any_of: list[str] = Field([], examples=[["tea"]])
-    all_of: list[str] = []
-    none_of: list[str] = []
-    everything: bool = False
-    expires: str | None = Field(None, examples=["7d"])
-    not_before: str | None = None
-
-
-class TokenText(Body):
-    """A capability token: its text, or the JSON that it was issued as."""
-
-    token: Annotated[str, Field(max_length=1_000_000)] | dict[str, Any] = Field(
-        examples=[{"format": "satchel-token/1", "tokens": []}]
-    )
-
-
 class FileText(Body):
     """The text of a memory file."""
 
     text: str = Field(max_length=8_000_000, examples=["buy tea"])
-
-
-class Waking(Body):
-    """What memory is to be put in front of a model."""
-
-    task: str = Field("", max_length=100_000, examples=["plan Ada's week"])
-    budget: int | None = Field(None, ge=1, le=10_000_000, examples=[2000])
-    """Tokens of the whole text."""
-
-    model: str | None = Field(None, max_length=200, examples=["gpt-4o"])
-    style: Literal["structured", "narrative"] | None = None
-    framing: Literal["encoded", "pam-1.0"] | None = None
-    enforce: Literal["outside", "all", "shapes", "nothing"] | None = None
-    similarity: Literal["recall", "cosine"] = "recall"
-    relevance: float | None = Field(None, ge=0, le=1)
-    """Below it a memory is left out."""
-
-    type: Component | list[Component] | None = None
-    trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
-    user: str | None = None
-    agent: str | None = None
-    run: str | None = None
-    app: str | None = None
-    any_time: bool = False
-    system: str | None = Field(None, max_length=_MOST_TEXT)
-    """The system prompt that messages begin with."""
-
-    summariser: Literal["sentences"] | None = None
-    """One that asks a model elsewhere is not to be had from here: it would cost the operator."""
-
-
-Memories = Annotated[
-    list[str], Field(min_length=1, max_length=1000, examples=[["blake3:" + "0" * 64]])
-]
-
-
-class Judged(Reason):
-    """Memories that somebody has looked at."""
-
-    memories: Memories
-    actor: str | None = Field(None, max_length=200)
-
-
-class Scan(Body):
-    """A screening of all memories of a bank."""
-
-    enforce: Literal["outside", "all", "shapes"] | None = None
-    dry_run: bool = False
-
-
-class Promotion(Judged):
-    """Memories that are to be trusted further."""
-
-    trust: Literal["user", "agent", "tool", "external", "imported"] = "user"
-
-
-class NewSession(Body):
-    """A conversation that begins."""
-
-    name: str | None = Field(None, max_length=500, examples=["planning"])
-    messages: list[dict[str, Any]] = Field(
-        [], max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
-    )
-    agent: str | None = None
-    user: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class NewMessages(Body):
-    """What was said, or changed, since."""
-
-    messages: list[dict[str, Any]] = Field(
-        min_length=1, max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
-    )
-
-
-class NewCheckpoint(Body):
-    """A point of a session that is to be kept."""
-
-    name: str | None = Field(None, max_length=500, examples=["before the change"])
-    at: str | None = Field(None, max_length=200)
-
-
-class Fork(NewCheckpoint):
-    """Where another session is to go on from."""
-
-    as_of: bool = False
-    """Whether memories that came after the point are hidden from it."""

@@ -15,14 +15,13 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anyio import to_thread
 from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.actions.config import Settings
-from satchel.actions.opened import OpenBank
 from satchel.api.bank import Bank
 from satchel.api.operations import run_on
 from satchel.api.satchel import Satchel, board_of, existing_bank, held, is_still, require_token
@@ -91,7 +90,7 @@ class Caller:
                 self._banks.popitem(last=False)
         return found
 
-    def run(self, bank: str, operation: Operation[OpenBank, _O, ..., _R], options: _O) -> _R:
+    def run(self, bank: str, operation: Operation[Any, _O, ..., _R], options: _O) -> _R:
         """Run an operation on a bank that is there.
 
         Raises:

@@ -1,7 +1,7 @@
 """Bodies and query parameters of requests, made from the options of an operation."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -18,11 +18,17 @@ _O = TypeVar("_O")
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-def body(operation: Operation[Any, _O, ..., Any], **in_path: str) -> Any:
+def body(
+    operation: Operation[Any, _O, ..., Any],
+    *,
+    supplied: Mapping[str, Any] | None = None,
+    **in_path: str,
+) -> Any:
     """Return a dependency that reads the options of an operation from a JSON body.
 
     Args:
         operation: The operation.
+        supplied: Options that are given for the caller, with their values.
         **in_path: Options that the path has, each with the name of the path's parameter.
     """
     name = "".join(word.title() for word in operation.name.replace("-", " ").split())
@@ -34,17 +40,24 @@ def body(operation: Operation[Any, _O, ..., Any], **in_path: str) -> Any:
     model = create_model(name, __base__=Body, __doc__=operation.options.__doc__, **members)
 
     def read(given: Any, **path: Any) -> _O:
-        return operation.options(**{to: path[at] for to, at in in_path.items()}, **given.said())
+        named = {to: path[at] for to, at in in_path.items()}
+        return operation.options(**(supplied or {}), **named, **given.said())
 
     parameters = [_parameter("given", Annotated[model, FromBody()])]
     return _depends(read, operation, [*parameters, *_path(in_path)])
 
 
-def query(operation: Operation[Any, _O, ..., Any], **names: str) -> Any:
+def query(
+    operation: Operation[Any, _O, ..., Any],
+    *,
+    supplied: Mapping[str, Any] | None = None,
+    **names: str,
+) -> Any:
     """Return a dependency that reads the options of an operation from the path and the query.
 
     Args:
         operation: The operation.
+        supplied: Options that are given for the caller, with their values.
         **names: Options that have another name in the request, such as that of the path's
             parameter.
 
@@ -60,11 +73,12 @@ def query(operation: Operation[Any, _O, ..., Any], **names: str) -> Any:
     def read(**given: Any) -> _O:
         values = {name: given[called[name]] for name in called}
         return operation.options(
-            **{name: value for name, value in values.items() if value not in (None, [])}
+            **(supplied or {}),
+            **{name: value for name, value in values.items() if value not in (None, [])},
         )
 
     parameters = [
-        _parameter(called[field.name], Annotated[_in_query(field), Query(**_limits(field))], field)
+        _parameter(called[field.name], _annotated_query(field), field)
         if field.name not in names or not field.option.argument or not field.is_required
         else _parameter(called[field.name], str)
         for field in fields
@@ -108,6 +122,8 @@ def _type(field: Field) -> Any:
     scalar: Any = field.scalar
     if field.choices:
         scalar = Literal[field.choices]
+    elif field.option.is_text_or_object:
+        scalar = str | dict[str, Any]
     elif field.takes_numbers:
         scalar = int | str
     elif scalar is dict:
@@ -124,6 +140,13 @@ def _in_query(field: Field) -> Any:
     return _type(replace(field, is_optional=False)) if field.is_many else _type(field)
 
 
+def _annotated_query(field: Field) -> Any:
+    limits = _limits(field)
+    if field.member != field.name:
+        limits["alias"] = field.member
+    return Annotated[_in_query(field), Query(**limits)]
+
+
 def _default(field: Field) -> Any:
     if field.is_required:
         return inspect.Parameter.empty
@@ -135,6 +158,8 @@ def _default(field: Field) -> Any:
 def _bounds(field: Field) -> Any:
     default = _default(field)
     limits = {"description": field.option.help.replace(" Repeatable.", ""), **_limits(field)}
+    if field.member != field.name:
+        limits["alias"] = field.member
     return Bounds(**limits) if default is inspect.Parameter.empty else Bounds(default, **limits)
 
 

@@ -1,49 +1,62 @@
 """Tools whose arguments an operation declares."""
 
 import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, cast
 
 from mcp.types import CallToolResult
 from pydantic import Field as Described
 
-from satchel.ports.operations import Field, Operation
+from satchel.ports.operations import Field, Operation, declared
 from satchel.surfaces.mcp.texts import Text
-
-_O = TypeVar("_O")
 
 InBank = Annotated[Text, Described(description="Bank. Default: the default bank.")]
 
 
 def tool(
-    operation: Operation[Any, _O, ..., Any],
-    call: Callable[[str | None, _O], CallToolResult],
+    operation: Operation[Any, Any, ..., Any],
+    call: Callable[..., Any],
+    *,
+    name: str = "",
+    returns: Any = CallToolResult,
+    extra: type[Any] | None = None,
+    supplied: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Return the function of a tool: it takes the options that models get, and a bank.
 
     Args:
         operation: The operation.
-        call: Does it, given the name of a bank and the options.
+        call: Does it, given the name of a bank and the options, and those of ``extra``.
+        name: Of the tool, if it is not that of the operation.
+        returns: What the call returns.
+        extra: An options class of what only the tool takes; its docstring describes the tool.
+        supplied: Options that are given for the caller, with their values.
     """
     offered = operation.offered("mcp")
+    more = () if extra is None else declared(cast("Any", extra))
     names = {_name(field): field.name for field in offered}
 
     def run(**given: Any) -> Any:
         bank = given.pop("bank", None)
-        said = {names[name]: value for name, value in given.items() if value is not None}
-        return call(bank, operation.options(**said))
+        values = {name: value for name, value in given.items() if value is not None}
+        beside = {field.name: values.pop(field.name) for field in more if field.name in values}
+        options = operation.options(
+            **(supplied or {}), **{names[name]: value for name, value in values.items()}
+        )
+        return call(bank, options) if extra is None else call(bank, options, extra(**beside))
 
-    parameters = [_parameter(field) for field in offered]
+    parameters = [_parameter(field) for field in (*more, *offered)]
     parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)
     parameters.append(
         inspect.Parameter("bank", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=InBank)
     )
+    help_ = operation.help.split("\n\n")[0] if extra is None else inspect.getdoc(extra) or ""
     made: Any = run
-    made.__name__ = operation.name.replace(" ", "_")
-    made.__doc__ = operation.help.split("\n\n")[0].replace("\n", " ")
-    made.__signature__ = inspect.Signature(parameters, return_annotation=CallToolResult)
+    made.__name__ = name or operation.name.replace(" ", "_")
+    made.__doc__ = help_.replace("\n", " ")
+    made.__signature__ = inspect.Signature(parameters, return_annotation=returns)
     made.__annotations__ = {each.name: each.annotation for each in parameters}
-    made.__annotations__["return"] = CallToolResult
+    made.__annotations__["return"] = returns
     made.__operation__ = operation
     return run
 

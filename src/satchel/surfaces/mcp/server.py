@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import anyio
@@ -35,17 +35,21 @@ from satchel.actions.memories.operations import (
     ShowOptions,
     UpdateOptions,
 )
+from satchel.actions.operating.exports import ExportRequest, export
 from satchel.actions.recall import RecallOptions, recall_in
+from satchel.actions.sessions.branching import fork
+from satchel.actions.sessions.options import ForkOptions
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.actions.waking.listings import newest_listing, recalled_listing, shown_listing
-from satchel.actions.waking.rehydrating import Wanted, rehydrate_file
-from satchel.api.bank import Bank
+from satchel.actions.waking.options import RehydrateOptions
+from satchel.actions.waking.rehydrating import rehydrate_file, rehydrate_memories
+from satchel.api.bank import Bank, export_to
 from satchel.api.operations import run_on
 from satchel.disk.outlet import Outlet
 from satchel.disk.spool import Private
 from satchel.errors import SatchelError
 from satchel.files.exchange.memory_tool import MemoryTool
-from satchel.ports.operations import texts
+from satchel.ports.operations import Option, Options, texts
 from satchel.rehydrate.rehydrated import Rehydrated
 from satchel.surfaces.mcp import answers
 from satchel.surfaces.mcp.artifacts import MOST_BYTES, received
@@ -61,7 +65,6 @@ _INSTRUCTIONS = (
 )
 _RELEVANCE = 0.3
 _SHOWN, _FEW = 80, 5
-_MOST_WITHHELD = 100
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -70,6 +73,13 @@ _REMOVES = ToolAnnotations(
 )
 
 Component = Literal["episodic", "identity", "procedural", "semantic", "working"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactEncoding(Options):
+    """Return memory as a sealed, signed artifact that another agent can verify and import."""
+
+    format: Annotated[Literal["json", "cbor", "pam"], Option("Encoding of the artifact.")] = "json"
 
 
 class Tools:
@@ -118,28 +128,15 @@ class Tools:
             done = run_on(self._bank(bank), operations.forget, _by_model(options))
         return answers.forgotten([each.id for each in done])
 
-    def rehydrate(
-        self,
-        task: Annotated[str, Field(description="What you are going to do.")],
-        token_budget: Annotated[
-            int, Field(ge=256, le=200_000, description="Maximum number of tokens.")
-        ] = 4096,
-        model: Annotated[Text, Field(description="The model it is for.")] = None,
-        style: Annotated[
-            Literal["structured", "narrative"] | None,
-            Field(description="How memories are written."),
-        ] = None,
-        type: Annotated[  # noqa: A002 - as the record calls it
-            Component | None, Field(description="Only of this type.")
-        ] = None,
-        bank: InBank = None,
-    ) -> answers.Recalled:
-        """Return all that matters for a task, ranked and compressed into a budget, framed."""
+    def rehydrate(self, bank: str | None, options: RehydrateOptions) -> CallToolResult:
+        """Return the memory that matters for a task."""
         with _told():
-            found = self._bank(bank).rehydrate(
-                task, budget=token_budget, model=model, style=style, type=type
-            )
-        return _recalled(found)
+            return answers.rehydrated(run_on(self._bank(bank), rehydrate_memories, options))
+
+    def context(self, task: str, bank: str | None = None) -> str:
+        """Return the memory that matters for a task, as text."""
+        with _told():
+            return self._bank(bank).rehydrate(task).text
 
     def list_banks(self) -> answers.Banks:
         """List the banks of memory there are."""
@@ -170,32 +167,15 @@ class Tools:
         return answers.Verified(outcome=found.outcome.value, problems=problems)
 
     def pam_export_memory(
-        self,
-        components: Annotated[
-            list[Component] | None, Field(description="Types to export. Default: all.")
-        ] = None,
-        since: Annotated[Text, Field(description="A date or time, included.")] = None,
-        until: Annotated[Text, Field(description="A date or time, not included.")] = None,
-        tags: Annotated[list[str] | None, Field(description="Only with these tags.")] = None,
-        format: Annotated[  # noqa: A002 - the paper's own name
-            Literal["json", "cbor", "pam"], Field(description="Format of the artifact.")
-        ] = "json",
-        bank: InBank = None,
+        self, bank: str | None, options: ExportRequest, encoding: ArtifactEncoding
     ) -> answers.Exported:
-        """Return memory as a sealed, signed artifact that another agent can verify and import."""
-        name = {"json": "pam_jsonl", "cbor": "pam_cbor", "pam": "pam"}[format]
+        """Return memory as a sealed artifact."""
+        name = {"json": "pam_jsonl", "cbor": "pam_cbor", "pam": "pam"}[encoding.format]
         with _told(), Private() as private:
             path = private.folder / "artifact"
             with Outlet.named(path, called="artifact handed to an agent host") as outlet:
-                done = self._bank(bank).export(
-                    outlet,  # type: ignore[arg-type]  # what is open needs no permission
-                    format=name,
-                    components=components or [],
-                    since=since,
-                    until=until,
-                    tags=tags or [],
-                    sign=self._asker.signs,
-                )
+                request = replace(options, to=name, unsigned=not self._asker.signs)
+                done = export_to(self._bank(bank), outlet, export, request)
             data = outlet.path.read_bytes()
         if len(data) > MOST_BYTES:
             raise ToolError(
@@ -231,7 +211,9 @@ class Tools:
         """
         with _told(), received(artifact) as file:
             if capability_token is not None:
-                wanted = Wanted(task=task, budget=token_budget, relevance=relevance_threshold)
+                wanted = RehydrateOptions(
+                    task=task, budget=token_budget, relevance=relevance_threshold
+                )
                 settings = self._asker.presenting(capability_token)
                 return _imported("shown", rehydrate_file(settings, file, wanted), None)
             into = self._bank(bank)
@@ -239,19 +221,10 @@ class Tools:
             found = into.rehydrate(task, budget=token_budget, relevance=relevance_threshold)
             return _imported("imported" if done.changed else "known", found, done)
 
-    def fork_session(
-        self,
-        session: Annotated[str, Field(description="Id or name of the session.")],
-        at: Annotated[
-            Text, Field(description="A checkpoint, distillation or message; else its end.")
-        ] = None,
-        name: Annotated[Text, Field(description="Name of the new session.")] = None,
-        bank: InBank = None,
-    ) -> answers.ForkMade:
-        """Begin a session that goes on from a point of another, which stays as it is."""
+    def fork_session(self, bank: str | None, options: ForkOptions) -> CallToolResult:
+        """Fork a conversation."""
         with _told():
-            made = self._bank(bank).sessions.fork(session, at=at, name=name)
-        return answers.ForkMade(session=made.id, from_session=session, at=at)
+            return answers.forked(run_on(self._bank(bank), fork, options))
 
     def memory(  # noqa: PLR0913 - as the host's tool has it
         self,
@@ -402,16 +375,26 @@ def _tools(
     yield tool(operations.update, tools.update), _ADDS
     yield tool(operations.forget, tools.forget), _REMOVES
     if "context" in toolsets:
-        yield tools.rehydrate, _READS
+        yield tool(rehydrate_memories, tools.rehydrate), _READS
         yield tools.list_banks, _READS
     if "files" in toolsets:
         yield tools.memory, _REMOVES
     if "artifacts" in toolsets:
         yield tools.verify_memory, _READS
-        yield tools.pam_export_memory, _ADDS
+        yield (
+            tool(
+                export,
+                tools.pam_export_memory,
+                name="pam_export_memory",
+                returns=answers.Exported,
+                extra=ArtifactEncoding,
+                supplied={"path": "-"},
+            ),
+            _ADDS,
+        )
         yield tools.pam_import_memory, _ADDS
     if "sessions" in toolsets:
-        yield tools.fork_session, _ADDS
+        yield tool(fork, tools.fork_session), _ADDS
 
 
 def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServer:
@@ -437,12 +420,12 @@ def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServ
     @made.resource("satchel://banks/{bank}/memory", title="A bank's memory, framed")
     def memory_of(bank: str) -> str:
         """Return what is newest and matters most of a bank, framed as data."""
-        return tools.rehydrate("", bank=bank).text
+        return tools.context("", bank)
 
     @made.prompt(title="Wake up with what is known")
     def wake_up(task: str) -> str:
         """Put the memory that matters for a task in front of it."""
-        return f"{tools.rehydrate(task).text}\n\n{task}"
+        return f"{tools.context(task)}\n\n{task}"
 
     return made
 
@@ -461,26 +444,6 @@ def _told() -> Iterator[None]:
         line = {"error": type(error).__name__, "where": f"{where.name}:{where.lineno}"}
         sys.stderr.write(json.dumps(line) + "\n")
         raise ToolError("internal: something went wrong; the server's log says where") from None
-
-
-def _recalled(found: Rehydrated) -> answers.Recalled:
-    left = found.left_out
-    return answers.Recalled(
-        text=found.text,
-        entries=[one.id for one in found.entries],
-        left_out={name: getattr(left, name) for name in left.__struct_fields__},
-        withheld=_withheld(found),
-        tokens_used=found.tokens,
-        tokenizer=found.tokenizer,
-        notice=found.notice,
-    )
-
-
-def _withheld(found: Rehydrated) -> list[answers.Withheld]:
-    return [
-        answers.Withheld(id=held.id, reasons=held.reasons)
-        for held in found.quarantined[:_MOST_WITHHELD]
-    ]
 
 
 def _imported(status: str, found: Rehydrated, done: Imported | None) -> answers.Imported:

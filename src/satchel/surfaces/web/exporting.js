@@ -14,7 +14,7 @@ export async function exporting(bank) {
   const written = formats.filter((one) => one.traits.writes)
     .sort((one, other) => (other.name === FIRST) - (one.name === FIRST) || one.title.localeCompare(other.title));
   const format = el("select", { name: "format" }, options(written.map((one) => [one.name, `${one.title} (${one.name})`]), FIRST));
-  const components = ["semantic", "episodic", "procedural", "working", "identity"].map((one) =>
+  const types = ["semantic", "episodic", "procedural", "working", "identity"].map((one) =>
     el("input", { type: "checkbox", name: one, checked: true }));
   const tags = el("input", { name: "tags", autocomplete: "off", placeholder: "all" });
   const since = el("input", { type: "date", name: "since" }), until = el("input", { type: "date", name: "until" });
@@ -22,16 +22,16 @@ export async function exporting(bank) {
   const place = el("section", { "aria-live": "polite", id: "plan" }), at = el("div", {}, steps(0, STEPS));
   const step = (now) => at.replaceChildren(steps(now, STEPS));
   const wanted = () => {
-    const chosen = components.filter((one) => one.checked).map((one) => one.name);
+    const chosen = types.filter((one) => one.checked).map((one) => one.name);
     return {
-      format: format.value, components: chosen.length === components.length ? [] : chosen,
-      tags: tags.value.split(/[,\s]+/).filter(Boolean), since: since.value, until: until.value, sign: String(sign.checked),
+      to: format.value, type: chosen.length === types.length ? [] : chosen,
+      tags: tags.value.split(/[,\s]+/).filter(Boolean), since: since.value, until: until.value, unsigned: String(!sign.checked),
     };
   };
   const changed = () => { step(0); place.replaceChildren(); };
   const form = el("form", { onchange: changed, onsubmit: (event) => {
     event.preventDefault();
-    if (!components.some((one) => one.checked)) {
+    if (!types.some((one) => one.checked)) {
       place.replaceChildren(el("p", { class: "warn" }, "Choose at least one type."));
       return;
     }
@@ -40,7 +40,7 @@ export async function exporting(bank) {
     into(place, () => preview(bank, query, place, step));
   } },
   el("label", { class: "wide" }, "Format", format),
-  el("fieldset", {}, el("legend", {}, "Types"), components.map((one) => check(one, one.name))),
+  el("fieldset", {}, el("legend", {}, "Types"), types.map((one) => check(one, one.name))),
   el("div", { class: "row whole" }, field("Tags (any of them)", tags), field("From", since), field("Until (exclusive)", until),
     check(sign, "Sign (if the format supports it)"), el("button", { class: "end" }, "Preview")));
   return [at, soft("The preview counts what the format cannot hold."), form, place];

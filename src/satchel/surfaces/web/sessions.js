@@ -5,7 +5,7 @@ import { branches } from "./drawing.js";
 import { button, check, clipped, count, el, empty, facts, field, json, link, more, options, quiet, short, soft, to, when } from "./making.js";
 import { asks, into, told } from "./telling.js";
 
-const PREVIEW = 3;
+const PREVIEW = 3, MOST = 10000;
 
 const title = (one) => one.name ?? `untitled, ${short(one.id)}`;
 
@@ -28,7 +28,7 @@ function ordered(found) {
 
 export async function sessions(bank, chosen, query, again) {
   const put = query.get("archived") === "1";
-  const { sessions: all } = await get(path("banks", bank, "sessions"), { archived: put ? "true" : "" });
+  const { sessions: all } = await get(path("banks", bank, "sessions"), { include_archived: put ? "true" : "", limit: MOST });
   const away = check(el("input", { type: "checkbox", checked: put, onchange: () => {
     location.hash = to("b", bank, "sessions") + (put ? "" : "?archived=1");
   } }), "Include archived");
@@ -126,7 +126,7 @@ function fork({ bank, session, address }, at, where) {
     rows: [preview, field("Name", name), check(hide, "Hide later memories from it")],
     act: async () => {
       const made = await post(path("banks", bank, "sessions", session.id, "fork"),
-        { at: at ?? null, name: name.value.trim() || null, as_of: hide.checked });
+        { at: at ?? null, name: name.value.trim() || null, memories: hide.checked ? "as-of" : "all" });
       told(`Created a fork with ${count(made.messages, "message")}.`);
       location.hash = address(made.id);
     },
@@ -169,7 +169,7 @@ function rename({ bank, session, again }) {
 
 async function archive({ bank, session, again }, archived = !session.archived) {
   try {
-    await patch(path("banks", bank, "sessions", session.id), { archived });
+    await post(path("banks", bank, "sessions", session.id, "archive"), { restore: !archived });
     told(archived ? "Conversation archived." : "Conversation unarchived.",
       archived ? () => archive({ bank, session, again }, false) : null);
   } catch (error) {

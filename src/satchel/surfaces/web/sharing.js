@@ -17,7 +17,7 @@ export function tokens(bank) {
   const list = el("div"), made = el("section", { "aria-live": "polite" }), verdict = el("section", { "aria-live": "polite" });
   const past = el("input", { type: "checkbox", onchange: () => show() });
   const show = () => into(list, async () => {
-    const { tokens: found } = await get(path("banks", bank, "tokens"), { everything: past.checked ? "true" : "" });
+    const { tokens: found } = await get(path("banks", bank, "tokens"), { all: past.checked ? "true" : "" });
     if (!found.length) return empty("There are no active tokens.", "A token grants somebody else limited access to a part of this bank, for a limited time.");
     return table(["audience", "permissions", "scope", "expires", "state", ""], found.map((one) => [
       one.audience ? mono(one.audience) : "bearer", one.permissions.join(", "), one.scope.join("; "), when(one.expires_at),
@@ -50,7 +50,7 @@ function issue(bank, made, show) {
     act: async () => {
       const components = chosen(parts), any = words(tags), without = words(none);
       const found = await post(path("banks", bank, "tokens"), {
-        audience: audience.value.trim() || null, permissions: chosen(may), components, any_of: any, none_of: without,
+        audience: audience.value.trim() || null, permissions: chosen(may), types: components, any_tags: any, no_tags: without,
         everything: !components.length && !any.length && !without.length, expires: lasts.value,
       });
       made.replaceChildren(el("div", { class: "issued" }, issued(found)));
@@ -81,9 +81,9 @@ function inspect(bank, verdict) {
     into(verdict, async () => {
       const found = await post(path("banks", bank, "tokens", "verify"), { token: text.value.trim() });
       return [
-        el("p", {}, chip(found.holds ? "valid" : "not valid", found.holds ? "good" : "bad"), " ", found.problem ?? ""),
+        el("p", {}, chip(found.valid ? "valid" : "not valid", found.valid ? "good" : "bad"), " ", found.problem ?? ""),
         chainOf(found.chain.tokens),
-        facts({ checked: (found.looked_at ?? []).join("; ") }), notes(found.notes), more("Full record", json(found.chain)),
+        facts({ "revocations checked in": (found.checked ?? []).join("; ") }), notes(found.notes), more("Full record", json(found.chain)),
       ];
     });
   } }, el("label", { class: "wide" }, "Token (JSON, as issued)", text), el("button", {}, "Inspect"));

@@ -35,7 +35,7 @@ from satchel.surfaces.cli._options import tell_secrets
 _MOST_COUNTED = 8
 
 
-def show_remembered(result: Remembered) -> None:
+def show_remembered(result: Remembered, _: object = None) -> None:
     """Print the ID of a memory that was stored."""
     line(result.id)
     tell_secrets(result.secrets, result.secrets_kept)
@@ -98,7 +98,7 @@ def show_stats(result: Stats) -> None:
     facts(_numbers(result))
 
 
-def show_revised(result: Revised) -> None:
+def show_revised(result: Revised, _: object = None) -> None:
     """Print the ID of the new version."""
     line(result.id)
     if result.is_new:

@@ -51,15 +51,15 @@ def add_to(app: Group) -> None:
     command(app, operations.path, views.show_paths, bank=_to_read)
 
 
-def _to_read(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return opened_bank(state.settings, bank)
 
 
-def _to_write(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return opened_bank(state.settings, bank, writes=True)
 
 
-def _to_fill(bank: str | None, _: Any) -> AbstractContextManager[OpenBank]:
+def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return starting.opened_to_fill(state.settings, bank, lambda: owner_key(None), _report_created)
 
 

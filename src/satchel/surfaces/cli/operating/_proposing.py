@@ -3,13 +3,11 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from satchel.actions.keys.proposing import Matter, write_proposal
 from satchel.errors import ThresholdError
-from satchel.seal.encoding.jcs import canonical
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 
 _NEXT = "Each of them signs it: satchel bank owner sign FILE. Then: satchel bank owner enact FILE"
@@ -25,22 +23,16 @@ def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
             raise
         write_proposal(state.settings, path, error.drawn)
         message(error.message)
-        tell_proposal(path, as_json=as_json)
+        if as_json:
+            print_json({"proposed": str(path)})
+        else:
+            tell_proposal(str(path))
         raise click.exceptions.Exit(0) from None
 
 
-def propose_all(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Write what more owners of several banks have to sign."""
-    write_proposal(state.settings, path, [canonical(record) for record in records])
-    tell_proposal(path, as_json=False)
-
-
-def tell_proposal(path: Path, *, as_json: bool) -> None:
-    """Say where it is, and what comes next."""
-    if as_json:
-        print_json({"proposed": str(path)})
-    else:
-        line(str(path))
+def tell_proposal(path: str) -> None:
+    """Print where a proposal is, and what comes next."""
+    line(path)
     message(_NEXT)
 
 

@@ -21,16 +21,20 @@ def picked_session(bank: OpenBank) -> str:
         click.Abort: If nothing was chosen.
     """
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("which session?", hint="Name it. See: satchel session list.")
-    found = list_sessions(bank)
+        raise UsageError(
+            "no conversation is named", field="session", hint="See: satchel session list."
+        )
+    found = list_sessions(bank, limit=_MOST)
     if not found:
-        raise UsageError("there is no session yet", hint="Record one: satchel session record.")
-    newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)[:_MOST]
+        raise UsageError(
+            "there is no conversation yet", hint="Record one: satchel session record FILE."
+        )
+    newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)
     rows = [
         (one.id, f"{one.name or short(one.id)}, {count(one.messages, 'message')}  {from_of(one)}")
         for one in newest
     ]
-    return _picked("Which session?", rows)
+    return _picked("Which conversation?", rows)
 
 
 def picked_point(bank: OpenBank, session: str) -> str | None:

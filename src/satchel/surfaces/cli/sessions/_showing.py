@@ -3,12 +3,107 @@
 import json
 import shutil
 
+from satchel.actions.sessions.branching import Forked
+from satchel.actions.sessions.distilling import Distilled
+from satchel.actions.sessions.looking import Conversation, SessionList, SessionsDiff
+from satchel.actions.sessions.recording import Recorded
 from satchel.continuity.shown import CheckpointShown, MessageShown, SessionShown, StateShown
 from satchel.memory.messages import spoken_in
 from satchel.memory.parts import Json
-from satchel.surfaces.cli._console import count, dim, gist, line, safe, short, table
+from satchel.surfaces.cli._console import count, dim, gist, line, message, safe, short, table
+from satchel.surfaces.cli._options import tell_secrets
 
 _COLUMNS, _LEAST_NAME, _DEEPEST = 80, 8, 6
+
+
+def show_recorded(result: Recorded, _: object = None) -> None:
+    """Print the ID of the conversation, and what was added to it."""
+    line(result.session)
+    more = f", {count(result.changes, 'change')} of state" if result.changes else ""
+    message(f"added {count(result.messages, 'message')}{more}; total {result.total:,}")
+    tell_secrets(result.secrets, result.secrets_kept)
+
+
+def show_list(result: SessionList) -> None:
+    """Print conversations as a tree."""
+    if result.sessions:
+        show_tree(result.sessions)
+    else:
+        message("No conversations yet. Record one: satchel session record FILE")
+    if result.more:
+        message(f"These are the {len(result.sessions):,} newest. List more with --limit.")
+
+
+def show_changed(result: SessionShown) -> None:
+    """Print a conversation that was renamed or archived."""
+    line(f"{short(result.id)}  ", result.name or "", "  archived" if result.archived else "")
+
+
+def show_conversation(result: Conversation) -> None:
+    """Print the last messages of a conversation, and its state."""
+    session = result.session
+    line(f"{short(session.id)}  ", session.name or "", f"  {count(result.number, 'message')}")
+    if session.origin is not None:
+        line("from: ", from_of(session))
+    show_state(result.state)
+    if result.left_out:
+        line(f"... {count(result.left_out, 'earlier message')}")
+    show_messages(result.messages)
+    if result.checkpoints:
+        show_checkpoints(result.checkpoints)
+    if result.memories_later:
+        message(f"memories made later: {result.memories_later:,}")
+
+
+def show_diff(result: SessionsDiff) -> None:
+    """Print where two conversations part."""
+    line(f"in both: {count(result.common, 'message')}")
+    for side in (result.one, result.other):
+        name = side.session.name or ""
+        line(f"{short(side.session.id)}  ", name, f"  {count(side.messages, 'message')} of its own")
+        if side.first:
+            show_messages(side.first)
+    if not result.same_state:
+        line("the state beside the messages differs")
+
+
+def show_fork(result: Forked) -> None:
+    """Print the ID of a fork."""
+    line(result.id)
+    source = short(result.source)
+    message(f"{result.name or 'fork'}: {count(result.messages, 'message')} of {source}")
+    if result.memories_later:
+        state = "not recalled by it" if result.memories == "as-of" else "recalled by it"
+        message(f"memories made later: {result.memories_later:,}, {state}")
+
+
+def show_distillation(result: Distilled) -> None:
+    """Print the memories of a distillation."""
+    verb = "would be stored" if result.dry_run else "stored"
+    line(
+        f"distillation {result.number}: messages {result.after + 1:,} to {result.up_to:,},"
+        f" {count(len(result.memories), 'memory')} {verb}"
+    )
+    if result.memories:
+        table(
+            ["kind", "memory"],
+            [[dim(each.kind), safe(gist(each.text))] for each in result.memories],
+        )
+    if result.left_out:
+        message(f"dropped: {count(result.left_out, 'finding')} of {result.model}, not valid")
+    if result.summary:
+        line("summary: ", safe(gist(result.summary)))
+    if result.checkpoint:
+        line("checkpoint: ", short(result.checkpoint))
+    if result.receipt:
+        line("receipt: ", short(result.receipt))
+    tell_secrets(result.secrets, result.secrets_kept)
+
+
+def show_checkpoint(result: CheckpointShown) -> None:
+    """Print the ID of a checkpoint."""
+    line(result.id)
+    message(f"{result.name or 'checkpoint'} at message {result.number:,}")
 
 
 def show_tree(sessions: list[SessionShown]) -> None:
@@ -20,7 +115,7 @@ def show_tree(sessions: list[SessionShown]) -> None:
     from rich.cells import cell_len
 
     rows = [_row(one) for one in sessions]
-    head = ["session", "name", "messages", "from message", "", "last"]
+    head = ["session", "name", "messages", "from message", "about", "last"]
     width = shutil.get_terminal_size((_COLUMNS, 1)).columns
     widths = [max(cell_len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head))]
     widths[-1] -= 2
@@ -74,7 +169,7 @@ def from_of(one: SessionShown) -> str:
 def show_messages(messages: list[MessageShown]) -> None:
     """Print messages, one line each."""
     table(
-        [],
+        ["number", "role", "message", "id"],
         [
             [dim(f"{one.number:,}"), one.role or "", safe(gist(said(one))), dim(short(one.id))]
             for one in messages
@@ -106,6 +201,9 @@ def show_state(state: StateShown) -> None:
 
 def show_checkpoints(checkpoints: list[CheckpointShown]) -> None:
     """Print points that can be returned to."""
+    if not checkpoints:
+        message("No checkpoints yet. Create one: satchel session checkpoint create SESSION")
+        return
     table(
         ["checkpoint", "name", "at", "why", "made"],
         [

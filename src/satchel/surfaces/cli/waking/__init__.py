@@ -1,1 +1,1 @@
-"""Commands around waking up: memory in front of a model, quarantine, promotion."""
+"""Commands for rehydration, quarantine and promotion."""

@@ -12,7 +12,15 @@ from fastapi.responses import FileResponse
 from satchel.actions import verifying
 from satchel.actions.config import Settings
 from satchel.actions.moving.exported import Export
+from satchel.actions.operating.exports import (
+    ARTIFACT_SUFFIXES,
+    ArtifactRequest,
+    ExportRequest,
+    create_artifact,
+    export,
+)
 from satchel.actions.verifying import VerifyOptions
+from satchel.api.bank import export_to
 from satchel.disk.outlet import Outlet
 from satchel.disk.private import private_folder
 from satchel.disk.reading import OpenFile
@@ -24,15 +32,15 @@ from satchel.seal.verify.verification import Verification
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import ARTIFACTS, BYTES, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.bodies import Disclosure, NewArtifact
+from satchel.surfaces.http.bodies import Disclosure
 from satchel.surfaces.http.document.examples import gives_file, takes_file
 from satchel.surfaces.http.gateway import Caller
+from satchel.surfaces.http.operations import body
 from satchel.surfaces.http.streams import received
 from satchel.type_info import resolved
 
 router = routes(tags=["artifacts"])
 
-_SUFFIXES = {"pam": ".pam", "pam_jsonl": ".pam.jsonl", "pam_cbor": ".pam.cbor"}
 _DIGITS = 64
 
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
@@ -53,20 +61,15 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @router.post("/pam/artifacts", status_code=201)
-def make_artifact(body: NewArtifact, caller: Owner, gateway: Served) -> Response:
+def make_artifact(
+    options: Annotated[ArtifactRequest, body(create_artifact)], caller: Owner, gateway: Served
+) -> Response:
     """Seal a bank, or a part of it, and keep the artifact."""
     private = Private()
     try:
-        name = f"memory{_SUFFIXES[body.format]}"
+        name = f"memory{ARTIFACT_SUFFIXES[options.to]}"
         with Outlet.named(private.folder / name, called=f"artifact of {name}") as outlet:
-            done = caller.bank(body.bank).export(
-                outlet,  # type: ignore[arg-type]  # what is open already needs no permission
-                format=body.format,
-                components=body.components,
-                tags=body.tags,
-                since=body.since,
-                until=body.until,
-            )
+            done = export_to(caller.bank(options.bank), outlet, create_artifact, options)
         kept = _keep(gateway.settings, outlet.path, done)
     finally:
         private.close()
@@ -138,14 +141,15 @@ def _part_of(kept: Kept, caller: Caller) -> Response:
     try:
         called = f"download of {kept.name}"
         with Outlet.named(private.folder / kept.name, called=called) as outlet:
-            caller.bank(kept.bank).export(outlet, sign=False)  # type: ignore[arg-type]  # idem
+            options = ExportRequest(kept.name, unsigned=True)
+            export_to(caller.bank(kept.bank), outlet, export, options)
         return Response(outlet.path.read_bytes(), media_type=_media_type(kept))
     finally:
         private.close()
 
 
 def _media_type(kept: Kept) -> str:
-    name = next(one for one, suffix in _SUFFIXES.items() if kept.name == f"memory{suffix}")
+    name = next(one for one, suffix in ARTIFACT_SUFFIXES.items() if kept.name == f"memory{suffix}")
     return media_type(name)
 
 

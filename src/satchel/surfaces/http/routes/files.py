@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Header, Query, Response
 
-from satchel.api.continuity.files import files_of
+from satchel.api.files import files_of
 from satchel.errors import NoMemoryFilesError
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer

@@ -1,15 +1,17 @@
 """Memory in and out: files on the server where the operator allows it, and streams anywhere."""
 
 from asyncio import to_thread
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-import msgspec
 from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
+from satchel.actions.operating.exports import ExportBankRequest, ExportRequest, export, export_bank
+from satchel.api.bank import export_to
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Private
@@ -18,12 +20,15 @@ from satchel.ports.registry import formats
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
+from satchel.surfaces.http.bodies import ServerImport
 from satchel.surfaces.http.document.examples import gives_file, takes_file
+from satchel.surfaces.http.operations import body, query
 from satchel.surfaces.http.streams import received
 from satchel.surfaces.http.works import Tell, when_free
 
 router = routes(tags=["moving"])
+
+_ANY_PATH = {"path": "-"}
 
 _OUTSIDE = (
     "Name a path in the folders that the operator allows. Or use the streams:"
@@ -38,16 +43,20 @@ _OPERATOR = (
 
 
 @router.post("/v1/export")
-def export(body: ServerExport, caller: Owner) -> Response:
+def export_(options: Annotated[ExportBankRequest, body(export_bank)], caller: Owner) -> Response:
     """Write a bank to a file on the server, in the folders that the operator allows."""
-    options = body.said("bank_id", "path")
     try:
-        done = caller.satchel.export_bank(body.bank_id, body.path, **options)
+        with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
+            done = export_bank.run(banks, options)
     except ContainmentError as error:
         raise _told(error, caller) from error
-    said = {"bank_id": body.bank_id, "path": body.path, "exported_count": done.entries}
-    told = {"receipt": done.receipt, "losses": done.losses, "notes": done.notes}
-    return answer({**said, **told, **({"sidecar": done.sidecar} if done.sidecar else {})})
+    result: dict[str, object] = {
+        "bank_id": options.bank_id,
+        "path": options.path,
+        "exported_count": done.entries,
+    }
+    result |= {"receipt": done.receipt, "losses": done.losses, "notes": done.notes}
+    return answer(result | ({"sidecar": done.sidecar} if done.sidecar else {}))
 
 
 @router.post("/v1/import")
@@ -70,46 +79,32 @@ def import_(body: ServerImport, caller: Owner) -> Response:
 
 @router.get("/v1/banks/{bank}/download", responses=gives_file(BYTES, *ARTIFACTS.values(), JSON))
 def download(
-    bank: str,
-    caller: Asking,
-    format: Annotated[str, Query(max_length=64)] = "pam",
-    components: Annotated[list[Component], Query()] = [],
-    tags: Annotated[list[str], Query()] = [],
-    since: str | None = None,
-    until: str | None = None,
-    sign: bool = True,
-    dry_run: bool = False,
+    bank: str, options: Annotated[ExportRequest, query(export, supplied=_ANY_PATH)], caller: Asking
 ) -> Response:
     """Return a bank as a file of any format that is written; the receipt's id is in a header.
 
     With ``dry_run`` there is no file: the answer says what would be in it, and what it would lose.
     """
     private = Private()
+    format_ = options.to or "pam"
     try:
-        name = _file_name(format)
+        name = _file_name(format_)
+        unsigned = options.unsigned or not caller.is_owner
+        options = replace(options, path=name, to=format_, unsigned=unsigned)
         with Outlet.named(private.folder / name, called=f"download of {name}") as outlet:
-            done = caller.bank(bank).export(
-                outlet,  # type: ignore[arg-type]  # what is open already needs no permission
-                format=format,
-                components=components,
-                tags=tags,
-                since=since,
-                until=until,
-                sign=sign and caller.is_owner,
-                dry_run=dry_run,
-            )
+            done = export_to(caller.bank(bank), outlet, export, options)
     except BaseException:
         private.close()
         raise
-    if dry_run:
+    if options.dry_run:
         private.close()
-        return answer(msgspec.structs.replace(done, output=name))
+        return answer(done)
     headers = {"X-Satchel-Receipt": done.receipt or "", "X-Satchel-Lost": str(done.lost)}
     if done.output_digest is not None:
         headers["ETag"] = f'"{done.output_digest}"'
     return FileResponse(
         private.folder / name,
-        media_type=media_type(format),
+        media_type=media_type(format_),
         filename=name,
         headers=headers,
         background=BackgroundTask(private.close),
@@ -179,5 +174,5 @@ def _file_name(format: str) -> str:
 def _told(error: ContainmentError, caller: Owner) -> ContainmentError:
     """Return an error of a path, with what the caller or the operator can do."""
     has_roots = caller.settings.options.portability.roots is not None
-    error.hint = _OUTSIDE if has_roots else _OPERATOR
+    error.hint, error.command_hint = _OUTSIDE if has_roots else _OPERATOR, None
     return error

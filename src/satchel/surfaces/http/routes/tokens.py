@@ -1,52 +1,71 @@
 """Capability tokens of a bank: issued, listed, revoked, judged."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Annotated
 
 from fastapi import Response
 
-from satchel.actions.tokens.issuing import audience_from_elsewhere
-from satchel.seal.encoding.jcs import canonical
+from satchel.actions.tokens.issuing import audience_from_elsewhere, issue_token
+from satchel.actions.tokens.judging import verify_token
+from satchel.actions.tokens.options import (
+    TokenIssueOptions,
+    TokenListOptions,
+    TokenRevokeOptions,
+    TokenVerifyOptions,
+)
+from satchel.actions.tokens.revoking import list_tokens, revoke_token
+from satchel.api.operations import run_on
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner
-from satchel.surfaces.http.bodies import NewToken, Reason, TokenText
+from satchel.surfaces.http.operations import body, query
 
 _PREFIX = "blake3:"
+_IN_PATH = {"token": "token"}
 
 router = routes(prefix="/v1/banks/{bank}/tokens", tags=["tokens"])
 
 
 @router.post("", status_code=201)
-def issue(bank: str, body: NewToken, caller: Owner) -> Response:
-    """Sign a token as an owner of the bank, and note it in the log."""
-    said = body.said()
-    if body.audience is not None:
-        said["audience"] = audience_from_elsewhere(caller.settings, body.audience)
-    return answer(caller.bank(bank).tokens.issue(**said), 201)
+def issue(
+    bank: str, options: Annotated[TokenIssueOptions, body(issue_token)], caller: Owner
+) -> Response:
+    """Issue a token as an owner of the bank, and record it in its log."""
+    if options.audience is not None:
+        known = audience_from_elsewhere(caller.settings, options.audience)
+        options = replace(options, audience=known)
+    return answer(run_on(caller.bank(bank).tokens, issue_token, options), 201)
 
 
 @router.get("")
-def list_tokens(bank: str, caller: Owner, everything: bool = False) -> Response:
-    """List the tokens that were issued, the newest first."""
-    return answer(caller.bank(bank).tokens.list(everything=everything))
+def list_(
+    bank: str, options: Annotated[TokenListOptions, query(list_tokens)], caller: Owner
+) -> Response:
+    """List the tokens that were issued, newest first."""
+    return answer(run_on(caller.bank(bank).tokens, list_tokens, options))
 
 
 @router.post("/verify")
-def verify(bank: str, body: TokenText, caller: Owner) -> Response:
-    """Tell whether a token holds now."""
-    return answer(caller.bank(bank).tokens.verify(_json(body.token)))
+def verify(
+    bank: str, options: Annotated[TokenVerifyOptions, body(verify_token)], caller: Owner
+) -> Response:
+    """Verify a token: its signatures, issuer and times, and that it is not revoked."""
+    options = replace(options, token=_json(str(options.token)))
+    return answer(run_on(caller.bank(bank).tokens, verify_token, options))
 
 
 @router.post("/{token}/revoke")
-def revoke(bank: str, token: str, body: Reason, caller: Owner) -> Response:
-    """End a token, and with it all that were made from it."""
-    wanted = f"{_PREFIX}{token.removeprefix(_PREFIX)}"  # else it might name a file
-    return answer(caller.bank(bank).tokens.revoke(wanted, reason=body.reason))
+def revoke(
+    bank: str,
+    options: Annotated[TokenRevokeOptions, body(revoke_token, **_IN_PATH)],
+    caller: Owner,
+) -> Response:
+    """Revoke a token, and with it every token that was made from it."""
+    wanted = f"{_PREFIX}{str(options.token).removeprefix(_PREFIX)}"  # else it might name a file
+    options = replace(options, token=wanted)
+    return answer(run_on(caller.bank(bank).tokens, revoke_token, options))
 
 
-def _json(token: str | dict[str, Any]) -> str:
-    """Return a token's JSON: a name of a file here would be a path from elsewhere."""
-    if isinstance(token, dict):
-        return canonical(token).decode()
-    text = token
-    return text if text.lstrip().startswith("{") else "{" + text
+def _json(token: str) -> str:
+    """Return a token's JSON: the name of a file here would be a path from elsewhere."""
+    return token if token.lstrip().startswith("{") else "{" + token

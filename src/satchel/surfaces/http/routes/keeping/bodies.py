@@ -87,26 +87,3 @@ class Undoing(Body):
 
     source: str | None = Field(None, max_length=100)
     reason: str | None = Field(None, max_length=1000)
-
-
-class SessionChange(Body):
-    """What is to be different of a session."""
-
-    name: str | None = Field(None, min_length=1, max_length=500, examples=["planning"])
-    archived: bool | None = None
-
-
-class SessionState(Body):
-    """What is kept beside the messages of a session."""
-
-    working_state: dict[str, Any] | None = None
-    thread_summary: str | None = Field(None, max_length=100_000)
-    note: str | None = Field(None, max_length=10_000)
-    category: Literal["task", "decision", "preference", "correction", "context"] = "context"
-
-
-class Distillation(Body):
-    """What a distillation is called."""
-
-    name: str | None = Field(None, max_length=500)
-    dry_run: bool = False

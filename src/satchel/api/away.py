@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from satchel.api.telling import AWAITING
+from satchel.jobs.callbacks import AWAITING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

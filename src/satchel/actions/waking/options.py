@@ -1,0 +1,210 @@
+"""Options of rehydration, quarantine and promotion."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Literal
+
+from satchel.actions.memories.operations import Actor, DryRun, Ids, Reason, Texts, Type
+from satchel.actions.recall import Trust
+from satchel.errors import UsageError
+from satchel.ports.inference.summariser import Summariser
+from satchel.ports.inference.tokenizer import Tokenizer
+from satchel.ports.operations import Absent, Option, Options
+from satchel.rehydrate.asked import Enforce, Framing, Judge, Similarity, Style
+
+OWNER_ONLY = {"mcp": "A person decides it, not the agent whose memory it is."}
+
+Accepted = Literal["unsigned", "stranger", "entries-only", "incomplete"]
+"""Verdicts on a sealed file that a caller may accept."""
+
+SummariserName = Literal["sentences", "openai"]
+
+_SUMMARISERS = ("sentences", "openai")
+_PROGRAM = Absent(why="It is an object of a program.")
+_MOST_LISTED = 10_000
+
+
+def _summariser(value: Any) -> Any:
+    if isinstance(value, str) and value not in _SUMMARISERS:
+        raise UsageError(
+            f"unknown value {value!r}", field="summariser", hint="Choose from: sentences, openai."
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RehydrateOptions(Options):
+    """What the context is for, and how it is written. Settings decide what is not given."""
+
+    task: Annotated[
+        str,
+        Option(
+            "What the model is going to do. Default: the newest and most important memories.",
+            max_length=100_000,
+            mcp=True,
+            examples=["plan Ada's week"],
+        ),
+    ] = ""
+    _: KW_ONLY
+    budget: Annotated[
+        int | None,
+        Option(
+            "Maximum number of tokens. Default: as configured for the model.",
+            minimum=1,
+            maximum=10_000_000,
+            mcp="token_budget",
+            examples=[2000],
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        Option(
+            "Model that gets the text, such as gpt-4o, claude, gemini or llama.",
+            max_length=200,
+            mcp=True,
+            examples=["gpt-4o"],
+        ),
+    ] = None
+    style: Annotated[
+        Style | None, Option("How memories are written: labelled members, or sentences.", mcp=True)
+    ] = None
+    framing: Annotated[
+        Framing | None, Option("How memories are delimited: encoded, or as the paper has it.")
+    ] = None
+    type: Annotated[
+        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
+    ] = ()
+    trust: Annotated[Trust | None, Option("Only memories trusted at least this far.")] = None
+    user: Annotated[str | None, Option("Only of this user.")] = None
+    agent: Annotated[str | None, Option("Only of this agent.")] = None
+    run: Annotated[str | None, Option("Only of this run or conversation.")] = None
+    app: Annotated[str | None, Option("Only of this application.")] = None
+    enforce: Annotated[
+        Enforce | None, Option("Whose memories are withheld if they read like a prompt.")
+    ] = None
+    similarity: Annotated[
+        Similarity, Option("Compare by words and meaning (recall), or by vectors alone (cosine).")
+    ] = "recall"
+    relevance: Annotated[
+        float | None, Option("Skip memories of lower relevance.", minimum=0, maximum=1)
+    ] = None
+    any_time: Annotated[bool, Option("Ignore a time named in the task.")] = False
+    summariser: Annotated[
+        Summariser | SummariserName | None,
+        Option(
+            "What shortens memories. Default: as configured.",
+            http=Absent(why="The operator configures it: a model elsewhere costs money."),
+            parse=_summariser,
+        ),
+    ] = None
+    system: Annotated[
+        str | None, Option("System prompt that the messages begin with.", max_length=1_000_000)
+    ] = None
+    judge: Annotated[
+        Judge | None,
+        Option(
+            "Returns the relevance of a memory, 0 to 1, in place of the weighted mean.",
+            cli=_PROGRAM,
+            http=_PROGRAM,
+        ),
+    ] = None
+    tokenizer: Annotated[
+        Tokenizer | None,
+        Option("Counts tokens. Default: the model's tokenizer.", cli=_PROGRAM, http=_PROGRAM),
+    ] = None
+
+
+FileFormat = Annotated[
+    str | None, Option("Format of the file. Default: detected.", flag="--from", values="format")
+]
+UnsafeAccept = Annotated[
+    Accepted | Sequence[Accepted],
+    Option("Accept a sealed file with this verdict. Repeatable."),
+]
+TrustedKeys = Annotated[
+    str | Sequence[str],
+    Option(
+        "Key to trust for this call, as did:key, hex or a file. Repeatable.", flag="--trust-key"
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions(RehydrateOptions):
+    """Options of rehydration, and how a file is read."""
+
+    format: FileFormat = None
+    unsafe_accept: UnsafeAccept = ()
+    trusted_keys: TrustedKeys = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineListOptions(Options):
+    """How many quarantined memories to list."""
+
+    limit: Annotated[
+        int, Option("Maximum number of memories.", minimum=1, maximum=_MOST_LISTED)
+    ] = 100
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineShowOptions(Options):
+    """Which quarantined memory to show."""
+
+    memory: Annotated[str, Option("ID or ID prefix of the memory.", argument=True, metavar="ID")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions(Options):
+    """What to scan for."""
+
+    enforce: Annotated[
+        Enforce | None,
+        Option("Whose memories are reported if they read like a prompt. Default: as configured."),
+    ] = None
+    dry_run: DryRun = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOptions(Options):
+    """Which memories were reviewed."""
+
+    memories: Ids
+    _: KW_ONLY
+    reason: Reason = None
+    actor: Actor = None
+    dry_run: DryRun = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOptions(Options):
+    """Which memories to release."""
+
+    memories: Ids = ()
+    _: KW_ONLY
+    own: Annotated[
+        bool, Option("Release your own memories that an earlier version quarantined on reading.")
+    ] = False
+    reason: Reason = None
+    actor: Actor = None
+    dry_run: DryRun = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteOptions(Options):
+    """Which memories to trust more."""
+
+    memories: Annotated[
+        Texts,
+        Option(
+            "Memories, or the source record of an import: IDs or ID prefixes.",
+            argument=True,
+            metavar="ID",
+            max_items=1000,
+        ),
+    ]
+    _: KW_ONLY
+    trust: Annotated[Trust, Option("Trust class to raise them to.")] = "user"
+    reason: Reason = None
+    actor: Actor = None
+    dry_run: DryRun = False

@@ -1,1 +1,0 @@
-"""Conversations, from Python."""

@@ -1,0 +1,107 @@
+"""Hints of errors, as a Python program can follow them: calls in place of commands.
+
+Errors are raised where nobody knows who asked; their hints name commands. What leaves the Python
+API names its calls where it has one, and the command where it has none (``satchel doctor``).
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from satchel.errors import SatchelError
+
+_BANK = (
+    *("remember", "recall", "list", "show", "history", "stats", "update", "correct", "forget"),
+    *("restore", "links", "path", "rehydrate", "promote", "embed", "duplicates", "undo", "export"),
+    *("erase", "redact", "recover", "disclose"),
+)
+_GROUPS = {
+    "session": ("bank.sessions", "create show diff rename archive fork distill list"),
+    "session checkpoint": ("bank.sessions", ""),
+    "quarantine": ("bank.quarantine", "list show scan add release reject"),
+    "token": ("bank.tokens", "issue list revoke verify"),
+    "code": ("bank.code", "index query show trees drop"),
+    "backup": ("Backups()", "run list verify restore prune drill"),
+}
+CALLS = {
+    **{name: f"bank.{name}" for name in _BANK},
+    **{
+        f"{group} {name}": f"{owner}.{name}"
+        for group, (owner, names) in _GROUPS.items()
+        for name in names.split()
+    },
+    "session checkpoint create": "bank.sessions.checkpoint",
+    "session checkpoint list": "bank.sessions.checkpoints",
+    "session record": "bank.sessions.create",
+    "import": "bank.import_",
+    "init": "store.bank",
+    "bank list": "store.banks",
+    "bank create": "store.create_bank",
+    "bank use": "store.use_bank",
+    "receipt list": "store.receipts",
+    "receipt show": "store.receipt",
+    "job list": "store.jobs",
+    "job": "store.jobs",
+    "job resume": "store.resume_job",
+    "job cancel": "store.cancel_job",
+    "sink run": "store.sink",
+    "watch": "store.watch",
+    "store copy": "satchel.copy_store",
+    "store encrypt": "satchel.encrypt_store",
+    "store decrypt": "satchel.decrypt_store",
+    "migrate": "satchel.migrate",
+    "convert": "satchel.convert",
+    "inspect": "satchel.inspect",
+    "verify": "satchel.verify",
+    "agent list": "satchel.agents",
+    "agent export": "satchel.export_agent",
+    "agent import": "satchel.import_agent",
+}
+"""What Python has for a command; ``bank`` is a ``Bank``, ``store`` a ``Satchel``."""
+
+_SENTENCES = (
+    ("satchel bank create NAME", "store.bank(NAME, create=True)"),
+    ("Choose one with --bank NAME", "Choose one with store.bank(NAME)"),
+    ("Another bank is named with --bank.", "Another bank is opened with store.bank(NAME)."),
+    ("satchel --identity FILE", "Satchel.open(identities=[FILE])"),
+    ("satchel --store ADDRESS", "Satchel.open(ADDRESS)"),
+    ("--allow-uncontained", "roots=None"),
+)
+_ARGUMENT = r" (?:--[a-z-]+(?: (?!--)[A-Z][A-Z_]*)?|[A-Z][A-Z_]*(?![A-Za-z]))"
+_COMMAND = re.compile(
+    r"satchel ("
+    + "|".join(sorted(map(re.escape, CALLS), key=len, reverse=True))
+    + rf")(?![a-z-]| [a-z])((?:{_ARGUMENT})*)"
+)
+
+
+def in_python(hint: str) -> str:
+    """Return a hint with the calls of Python in place of the commands that it names."""
+    for said, instead in _SENTENCES:
+        hint = hint.replace(said, instead)
+    return _COMMAND.sub(_call, hint)
+
+
+def _call(command: re.Match[str]) -> str:
+    arguments = list[str]()
+    words = command[2].split()
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--"):
+            arguments.append(word)
+            continue
+        is_switch = not words or words[0].startswith("--")
+        value = "True" if is_switch else words.pop(0)
+        arguments.append(f"{word[2:].replace('-', '_')}={value}")
+    return f"{CALLS[command[1]]}({', '.join(arguments)})"
+
+
+@contextmanager
+def hints_for_python() -> Iterator[None]:
+    """Have what is raised in a block hint at calls of Python."""
+    try:
+        yield
+    except SatchelError as error:
+        if error.hint is not None and error.command_hint is None:
+            error.command_hint, error.hint = error.hint, in_python(error.hint)
+        raise
