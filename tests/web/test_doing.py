@@ -132,11 +132,12 @@ def test_a_token_is_issued_inspected_and_revoked(
     page = tab.go(f"b/{bank}/tokens")
     page.get_by_text("There are no active tokens.").wait_for()
     page.get_by_role("button", name="Issue a token").click()
+    page.get_by_label("Bearer token").check()
     page.get_by_role("dialog").get_by_label("export").check()
     page.get_by_label("With any of these tags").fill("drinks")
     page.get_by_label("Expires after").select_option("7d")
     page.get_by_role("button", name="Issue", exact=True).click()
-    page.get_by_role("dialog").get_by_text("24 hours at most").wait_for()
+    page.get_by_role("dialog").get_by_role("alert").get_by_text("24 hours at most").wait_for()
     tab.complaints.clear()  # the browser tells of the refusal, too
     page.get_by_label("Expires after").select_option("24h")
     page.get_by_role("button", name="Issue", exact=True).click()

@@ -86,11 +86,12 @@ def test_markup_in_every_member_is_text(tab: Watched, owner: TestClient) -> None
     while owner.get(f"/v1/jobs/{job}").json()["state"] in ("waiting", "running"):
         pass
     receipt = owner.get("/v1/receipts").json()["receipts"][0]["id"]
-    token = {"permissions": ["read"], "any_of": [ATTACKS[0], ATTACKS[4]], "expires": "1h"}
+    token = {"bearer": True, "any_tags": [ATTACKS[0], ATTACKS[4]], "expires": "1h"}
     assert owner.post(f"{BANK}/tokens", json=token).is_success
     _looked_at(
         tab,
-        *("", "b/assistant", f"b/{other}", "b/assistant?past=1", "b/assistant?q=evil"),
+        *("", "?q=evil", "b/assistant", f"b/{other}", "b/assistant?past=1", "b/assistant?q=evil"),
+        *("b/assistant/graph", "b/assistant/log", "b/assistant/compare?other=earlier&at=3"),
         *(f"b/assistant/e/{one}" for one in (*ids[::3], newer)),
         *("b/assistant/sessions", f"b/assistant/sessions/{session}", "b/assistant/quarantine"),
         *("b/assistant/files", "b/assistant/files/%3Csvg%20onload%3Dalert(1)%3E.md"),

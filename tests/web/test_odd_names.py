@@ -64,7 +64,8 @@ def test_all_parts_of_a_bank_are_there_whatever_it_is_called(
     mem0 = '{"results": [{"id": "1", "memory": "Ada drinks tea"}]}'
     for name in ODD:
         bank = _made(owner, name)
-        for part in ("", "/sessions", "/import", "/export", "/quarantine", "/tokens", "/owners"):
+        more = ("/graph", "/log", "/compare", "/tokens", "/owners")
+        for part in ("", "/sessions", "/import", "/export", "/quarantine", *more):
             page = tab.go(f"b/{bank}{part}")
             settled(page)
             assert page.get_by_role("alert").count() == 0, (name, part)

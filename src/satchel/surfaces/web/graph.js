@@ -23,7 +23,7 @@ export async function graph(bank, query) {
   const type = el("select", { name: "type" }, options([["", "all"], ...counted(found.nodes.map((node) => node.type))
     .map(([name, much]) => [name, `${name} (${number(much)})`])], ""));
   const tag = el("select", { name: "tag" }, options([["", "all"], ...tags.slice(0, 500)
-    .map(([name, much]) => [name, `#${clipped(name, 40)} (${number(much)})`])], ""));
+    .map(([name, much], at) => [String(at), `#${clipped(name, 40)} (${number(much)})`])], ""));
   const linked = el("input", { type: "checkbox", name: "linked" });
   const history = el("input", { type: "checkbox", name: "history", checked: all, onchange: () => {
     location.hash = to("b", bank, "graph") + (all ? "" : "?all=1");
@@ -38,8 +38,9 @@ export async function graph(bank, query) {
     degrees[target] += 1;
   }
   const show = () => {
+    const wanted = tags[tag.value]?.[0];
     const shown = found.nodes.map((node, at) => (!type.value || node.type === type.value)
-      && (!tag.value || (node.tags ?? []).includes(tag.value)) && (!linked.checked || degrees[at] > 0));
+      && (wanted === undefined || (node.tags ?? []).includes(wanted)) && (!linked.checked || degrees[at] > 0));
     const { nodes, links } = drawing.show(shown);
     const said = `${count(nodes, "memory", "memories")}, ${count(links, "link")}`;
     canvas.setAttribute("aria-label", `Graph of ${said}. Arrow keys pan, plus and minus zoom, 0 shows everything.`);
@@ -268,7 +269,7 @@ class Drawing {
     }
     pen.stroke();
     pen.globalAlpha = 1;
-    const size = Math.max(1.6, Math.min(7, 4.5 * Math.sqrt(scale)));
+    const size = Math.max(1.2, Math.min(7, 4.5 * Math.sqrt(scale))), bonus = Math.min(1, scale);
     const seen = [];
     // All of one colour in one path: what is drawn is the same, and much is drawn at once.
     this.types.forEach((type, place) => {
@@ -277,7 +278,7 @@ class Drawing {
       this.found.nodes.forEach((node, at) => {
         if (node.type !== type || !this.shown[at] || !inside(at)) return;
         seen.push(at);
-        const round = size + Math.min(4, Math.sqrt(this.degrees[at]));
+        const round = size + bonus * Math.min(4, Math.sqrt(this.degrees[at]));
         pen.moveTo(left(at) + round, top(at));
         pen.arc(left(at), top(at), round, 0, 7);
       });

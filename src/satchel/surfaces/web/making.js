@@ -111,13 +111,13 @@ export function cued(node) {
   return node;
 }
 
-// The words that a search matched, marked in a text; `start` is where the excerpt begins.
+// A text with the words that a search matched marked; a long one from shortly before the first.
 export function highlighted(text, terms, most = 400) {
   const said = plain(text ?? "").replace(/\s+/g, " ").trim();
   const words = [...new Set(terms)].filter(Boolean).map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const pattern = words.length ? new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join("|")})[\\p{L}\\p{N}]*`, "giu") : null;
   const first = pattern ? said.search(pattern) : -1;
-  const start = first > most * 0.7 ? first - Math.floor(most / 3) : 0;
+  const start = first > most * 0.7 ? said.indexOf(" ", first - Math.floor(most / 3)) + 1 : 0;
   const shown = `${start ? "\u2026" : ""}${clipped(said.slice(start), most)}`;
   if (!pattern) return [shown];
   const parts = [];

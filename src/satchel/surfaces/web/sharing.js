@@ -40,17 +40,18 @@ function issue(bank, made, show) {
   const may = boxes(PERMISSIONS, ["read"]), parts = boxes(TYPES, []);
   const tags = el("input", { name: "tags", autocomplete: "off" }), none = el("input", { name: "none", autocomplete: "off" });
   const lasts = el("select", { name: "expires" }, options(LASTS, "24h"));
+  const bearer = el("input", { type: "checkbox", name: "bearer", onchange: () => { audience.disabled = bearer.checked; } });
   asks({
     heading: "Issue a token", does: "Issue",
-    said: "Without a key, anybody who has the token can use it, for 24 hours at most.",
+    said: "Only the holder of the recipient's key can use it. A bearer token can be used by anybody who has it, for one day at most.",
     rows: [
-      field("Key of the recipient", audience), group("Permissions", may), group("Types (none: all)", parts),
+      field("Key of the recipient", audience), check(bearer, "Bearer token"), group("Permissions", may), group("Types (none: all)", parts),
       el("div", { class: "row" }, field("With any of these tags", tags), field("Without these tags", none)), field("Expires after", lasts),
     ],
     act: async () => {
       const components = chosen(parts), any = words(tags), without = words(none);
       const found = await post(path("banks", bank, "tokens"), {
-        audience: audience.value.trim() || null, permissions: chosen(may), types: components, any_tags: any, no_tags: without,
+        audience: bearer.checked ? null : audience.value.trim() || null, bearer: bearer.checked, permissions: chosen(may), types: components, any_tags: any, no_tags: without,
         everything: !components.length && !any.length && !without.length, expires: lasts.value,
       });
       made.replaceChildren(el("div", { class: "issued" }, issued(found)));
