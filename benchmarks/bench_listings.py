@@ -46,6 +46,7 @@ NOT_HERE = {
     "receipt list": "made by imports, whose cost would hide it",
     "job list": "jobs that ended are removed; a person has a handful",
     "key list": "one for each identity of a person",
+    "key identity list": "one for each encryption identity of a person",
     "bank list": "bench_banks: 1,000 and 10,000",
     "bank owner list": "owners of a bank, a handful",
     "backup list": "one for each backup that is retained",
@@ -175,16 +176,16 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["token", "list", "--bank", NAME, "--limit", "10"],
     ),
     "file ls": (
-        lambda _: ["file", "ls", "--key", NAME],
-        lambda _: ["file", "ls", "nothing/", "--key", NAME],
+        lambda _: ["file", "ls", "--file-store", NAME],
+        lambda _: ["file", "ls", "nothing/", "--file-store", NAME],
     ),
     "file history": (
-        lambda _: ["file", "history", "often.txt", "--key", NAME],
-        lambda _: ["file", "history", "d1/1.txt", "--key", NAME],
+        lambda _: ["file", "history", "often.txt", "--file-store", NAME],
+        lambda _: ["file", "history", "d1/1.txt", "--file-store", NAME],
     ),
     "file audit": (
-        lambda home: ["file", "audit", "--key", NAME, "--last", str(home.size)],
-        lambda _: ["file", "audit", "--key", NAME, "--last", "10"],
+        lambda home: ["file", "audit", "--file-store", NAME, "--last", str(home.size)],
+        lambda _: ["file", "audit", "--file-store", NAME, "--last", "10"],
     ),
     "agent list": (lambda _: ["agent", "list"], lambda _: ["agent", "list"]),
 }
@@ -194,7 +195,6 @@ MEASURED: dict[str, tuple[Words, Words]] = {
 OF_THE_WHOLE_BANK = {
     "links": "that none is missing is verified in the whole index of links",
     "history": "a newer version may be anywhere in the log; all of them are read to be ordered",
-    "session list": "a conversation may be renamed anywhere later in the log",
     "session show": "a conversation is found by its name among all of them",
     "session checkpoint list": "a conversation is found by its name among all of them",
     "token list": "a revocation may be anywhere in the log",
@@ -256,14 +256,19 @@ def test_every_listing_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert seconds(little(home)) >= 0
 
 
-@pytest.mark.prove
-@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "few",
+    [
+        pytest.param(FEW, marks=[pytest.mark.prove, pytest.mark.timeout(1800)]),
+        pytest.param(FEW * TIMES, marks=[pytest.mark.bench_full, pytest.mark.timeout(14400)]),
+    ],
+)
 def test_a_listing_takes_no_more_than_what_it_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """The slope from some items to ten times as many; and of a listing of few among many."""
     took: dict[str, list[float]] = {}
-    sizes = (FEW, FEW * TIMES)
+    sizes = (few, few * TIMES)
     for size in sizes:
         with monkeypatch.context() as patched:
             home = _home(tmp_path / str(size), patched, size)
@@ -279,7 +284,7 @@ def test_a_listing_takes_no_more_than_what_it_prints(
         if slopes[0] > MOST_SLOPE or (slopes[1] > most and few_many > 0.1):
             steep.append((name, *slopes))
     report(
-        "listings",
+        "listings" if few == FEW else f"listings of {sizes[1]:,}",
         Table(
             f"Listings of {sizes[0]:,} and {sizes[1]:,} items, seconds of processor time",
             ("command", "all", "all of 10x", "slope", "few", "few of 10x", "slope"),

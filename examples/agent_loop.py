@@ -33,12 +33,12 @@ def turn(bank: Bank, sentence: str) -> Iterator[str]:
         yield "I will remember that."
     elif words.startswith("forget "):
         for memory in bank.list(type="semantic"):
-            if words[7:] in memory.gist:
+            if words[7:] in memory.text:
                 bank.forget(memory.id, reason=sentence)
-                yield f"Forgotten: {memory.gist}"
+                yield f"Forgotten: {memory.text}"
     else:
         known = bank.list(type="semantic", tags="user", oldest_first=True)
-        yield from (memory.gist for memory in known)
+        yield from (memory.text for memory in known)
         if not known.memories:
             yield "I know nothing of you yet."
 

@@ -3,8 +3,8 @@
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
 names do, ``copy_store``, ``encrypt_store`` and ``decrypt_store`` what those of ``store`` do,
-``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate`` does, ``export_agent`` and
-``import_agent`` what ``agent export`` and ``agent import`` do. Everything is loaded when first
+``Agents`` what ``agent`` does, ``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate``
+does. Everything is loaded when first
 used, so importing the package costs next to nothing.
 """
 
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from satchel.actions.converting import Conversion
     from satchel.actions.inspecting import Overview
-    from satchel.api import convert, inspect, verify
-    from satchel.api.agents.moving import agents, export_agent, import_agent
+    from satchel.actions.memories.values import Memory
+    from satchel.api.agents import Agents
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
+    from satchel.api.transfer import convert, inspect, list_formats, verify
     from satchel.api.upkeep.backups import Backups
     from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
@@ -28,58 +29,60 @@ if TYPE_CHECKING:
     from satchel.seal.verify.verification import Verification
 
 _WHERE = {
+    "Agents": "satchel.api.agents",
     "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
     "Conversion": "satchel.actions.converting",
+    "Memory": "satchel.actions.memories.values",
     "Overview": "satchel.actions.inspecting",
     "Satchel": "satchel.api.satchel",
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.seal.verify.verification",
-    "agents": "satchel.api.agents.moving",
     "attenuate": "satchel.api.sharing.tokens",
-    "convert": "satchel.api",
+    "convert": "satchel.api.transfer",
     "copy_store": "satchel.api.operating",
     "decrypt_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
     "encrypt_store": "satchel.api.operating",
-    "export_agent": "satchel.api.agents.moving",
-    "import_agent": "satchel.api.agents.moving",
-    "inspect": "satchel.api",
+    "inspect": "satchel.api.transfer",
+    "list_formats": "satchel.api.transfer",
     "migrate": "satchel.api.operating",
     "pipeline": "satchel.api.waking",
-    "verify": "satchel.api",
+    "verify": "satchel.api.transfer",
 }
 
 __all__ = [
+    "Agents",
     "Backups",
     "Bank",
     "Conversion",
+    "Memory",
     "Overview",
     "Satchel",
     "SatchelError",
     "Sealed",
     "Verification",
-    "agents",
     "attenuate",
     "convert",
     "copy_store",
     "decrypt_store",
     "derive",
     "encrypt_store",
-    "export_agent",
-    "import_agent",
     "inspect",
+    "list_formats",
     "migrate",
     "pipeline",
     "verify",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'satchel' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+if not TYPE_CHECKING:  # type checkers know the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module 'satchel' has no attribute {name!r}")
+        return getattr(import_module(_WHERE[name]), name)
 
 
 def __dir__() -> list[str]:

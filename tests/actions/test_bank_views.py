@@ -62,15 +62,12 @@ def test_a_memory_built_on_a_corrected_or_deleted_one_is_marked(bank: Bank) -> N
         "A menu without pesto": [nuts],
         "Offer coffee": [joke],
     }
-    shown = bank.show(menu).memory
-    assert shown is not None
+    shown = bank.show(menu)
     assert shown.retracted == [nuts]
     bank.restore(joke)
-    restored = bank.show(coffee).memory
-    assert restored is not None
+    restored = bank.show(coffee)
     assert restored.retracted == []
-    visit = bank.show(trip).memory
-    assert visit is not None
+    visit = bank.show(trip)
     assert visit.retracted == []
 
 

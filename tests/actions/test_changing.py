@@ -76,7 +76,7 @@ def test_an_update_is_a_new_version_with_the_rest_as_it_was(bank: OpenBank) -> N
         "scope": {"user": "ada", "run": "s"},
         "tags": ["x", "z"],
     }
-    status = told(bank, done.place + 1)
+    status = told(bank, done.position + 1)
     assert (status.state, status.target, status.by) == ("superseded", old.id, done.id)
     assert (status.reason, status.actor) == ("moved", "person:ada")
     assert "edge" not in types(bank)
@@ -103,12 +103,12 @@ def test_a_correction_says_that_the_old_one_was_wrong(bank: OpenBank) -> None:
     done = correct(bank, old, Edit(members={"text": "allergic to hazelnuts"}), reason="misheard")
     assert texts(bank) == ["allergic to hazelnuts"]
     assert record(bank, done.id)["tags"] == ["food"]
-    assert told(bank, done.place + 1).reason == "correction: misheard"
-    edge = told(bank, done.place + 2)
+    assert told(bank, done.position + 1).reason == "correction: misheard"
+    edge = told(bank, done.position + 2)
     assert isinstance(edge, Edge)
     assert (edge.kind, edge.source, edge.target) == ("supersedes", done.id, old)
     plain = correct(bank, done.id, Edit(members={"text": "x"}))
-    assert told(bank, plain.place + 1).reason == "correction"
+    assert told(bank, plain.position + 1).reason == "correction"
 
 
 def test_a_correction_cannot_leave_the_wrong_thing_in_another_member(bank: OpenBank) -> None:

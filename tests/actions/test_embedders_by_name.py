@@ -57,6 +57,12 @@ class Ollama:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if self.path == "/v1/embeddings":  # of OpenAI's protocol, which it has as well
+                    outer.asked.append(body["input"])
+                    made = [numbers(text, outer.width) for text in body["input"]]
+                    items = [{"index": at, "embedding": each} for at, each in enumerate(made)]
+                    self._say({"data": items})
+                    return
                 if self.path != "/api/embed" or body["model"] not in ("tiny", "other"):
                     self._say(None)
                     return
@@ -136,6 +142,50 @@ def test_one_line_of_configuration_embeds_by_ollama(tmp_path: Path, ollama: Olla
     assert sorted(text for some in ollama.asked for text in some if text in TEXTS) == sorted(TEXTS)
 
 
+@pytest.fixture
+def by_one_line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ollama]:
+    """Give a server that one setting names, with its address."""
+    made = Ollama()
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", f"openai:tiny@{made.url}/v1")
+    yield made
+    made.close()
+
+
+def test_one_line_of_configuration_embeds_by_a_server_with_the_protocol_of_openai(
+    tmp_path: Path, by_one_line: Ollama
+) -> None:
+    """The name of the vectors is that of the model, wherever it runs."""
+    filled(tmp_path)
+    made = used()
+    assert made is not None
+    assert (made.model, made.dimensions) == ("openai:tiny", 8)
+    assert answer().plan.vectors == "openai:tiny"
+    assert sorted(text for some in by_one_line.asked for text in some if text in TEXTS) == sorted(
+        TEXTS
+    )
+    with opened() as bank:
+        assert embed_bank(bank, model="openai:tiny").kept == len(TEXTS)
+
+
+def test_ollama_at_another_address_is_one_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ollama: Ollama
+) -> None:
+    """What the name says counts, not ``base_url``."""
+    monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", f"ollama:tiny@{ollama.url}")
+    monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", "http://127.0.0.1:9")
+    filled(tmp_path)
+    assert getattr(used(), "model", "") == "ollama:tiny"
+
+
+@pytest.mark.usefixtures("by_one_line")
+@pytest.mark.parametrize("name", ["openai:tiny@http://192.0.2.1/v1", "ollama:x@http://192.0.2.1"])
+def test_a_caller_names_no_address(name: str) -> None:
+    """Attack: whoever may ask for vectors would have the memories sent elsewhere."""
+    with pytest.raises(UsageError, match="part of the configuration"):
+        embedder_of(load_settings(), name)
+
+
 def test_the_same_text_is_sent_once(tmp_path: Path, ollama: Ollama) -> None:
     """Within a process: memories that say the same, and a question that is asked again."""
     filled(tmp_path, ["tea", "tea", "tea", "rain"])
@@ -143,35 +193,6 @@ def test_the_same_text_is_sent_once(tmp_path: Path, ollama: Ollama) -> None:
         answer("a question")
     sent = [text for some in ollama.asked for text in some]
     assert (sent.count("tea"), sent.count("a question")) == (1, 1)
-
-
-def test_a_change_of_model_is_made_in_the_background_and_never_mixed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The old vectors answer until all new ones are there."""
-    filled(tmp_path, [f"memory {number} of tea" for number in range(40)])
-    before = used()
-    assert before is not None
-    assert before.model == "wordllama-l2-256-int8-idf"
-    server = Ollama()
-    monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", "ollama:tiny")
-    monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", server.url)
-    monkeypatch.setattr(step, "keep_up", lambda _bank: None)
-    seen = list[str | None]()
-    for _ in range(20):
-        with opened() as bank:
-            keeping_up.keep_up(bank.store, bank.ledger, keeping(bank.settings), 16 * 8)
-            seen.append(recall_memories(bank, Query(text="tea")).plan.vectors)
-            with bank.ledger.reading() as view:
-                making, there = under_way(view), view.generations()
-                now = in_use(view)
-            assert now is not None
-            if now.model == before.model and making is not None:
-                assert there[making.generation] < 40
-    server.close()
-    assert seen[0] == before.model
-    assert seen[-1] == "ollama:tiny"
-    assert seen == sorted(seen, key=lambda model: model == "ollama:tiny")
 
 
 def test_a_model_that_was_pulled_again_is_another_one(tmp_path: Path, ollama: Ollama) -> None:
@@ -229,6 +250,8 @@ def test_nothing_is_sent_to_another_machine_unasked(monkeypatch: pytest.MonkeyPa
         ("openai:text-embedding-3-small", ""),
         ("openai:text-embedding-3-small", "https://models.example/v1"),
         ("ollama:tiny", "http://models.example:11434"),
+        ("openai:tiny@https://models.example/v1", "http://127.0.0.1:8080/v1"),
+        ("ollama:tiny@http://models.example:11434", ""),
     ):
         monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", name)
         monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", url)
@@ -369,3 +392,80 @@ def test_vectors_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch, olla
         found.embed([text])
     sent = [text for some in ollama.asked for text in some if text != "dimensions"]
     assert sent == ["a", "b", "c", "b"]
+
+
+KINDS = ("ollama", "openai", "sentence-transformers", "fastembed", "onnx")
+
+
+@pytest.fixture(params=KINDS)
+def line(
+    request: pytest.FixtureRequest, tmp_path: Path, loaded: type[Loaded]
+) -> Iterator[tuple[str, str]]:
+    """Give the one setting for each kind of model, and what its vectors are named by."""
+    kind = str(request.param)
+    if kind in ("ollama", "openai"):
+        server = Ollama()
+        yield f"{kind}:tiny@{server.url}{'/v1' if kind == 'openai' else ''}", f"{kind}:tiny"
+        server.close()
+    elif kind == "onnx":
+        yield f"onnx:{write_folder(tmp_path / 'tiny', TABLE)}", "onnx:tiny"
+    else:
+        assert loaded.width
+        yield f"{kind}:some/model", f"{kind}:some/model"
+
+
+def test_a_change_of_model_is_made_in_the_background_and_never_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, str]
+) -> None:
+    """The old vectors answer until all new ones are there."""
+    filled(tmp_path, [f"memory {number} of tea" for number in range(40)])
+    before = used()
+    assert before is not None
+    assert before.model == "wordllama-l2-256-int8-idf"
+    setting, model = line
+    monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", setting)
+    monkeypatch.setattr(step, "keep_up", lambda _bank: None)
+    seen = list[str | None]()
+    for _ in range(20):
+        with opened() as bank:
+            keeping_up.keep_up(bank.store, bank.ledger, keeping(bank.settings), 16 * 8)
+            seen.append(recall_memories(bank, Query(text="tea")).plan.vectors)
+            with bank.ledger.reading() as view:
+                making, there = under_way(view), view.generations()
+                now = in_use(view)
+            assert now is not None
+            if now.model == before.model and making is not None:
+                assert there[making.generation] < 40
+    assert seen[0] == before.model
+    assert seen[-1] == model
+    assert seen == sorted(seen, key=lambda each: each == model)
+
+
+def test_one_line_names_any_model_and_its_texts_are_kept_and_checked(line: tuple[str, str]) -> None:
+    """The same text is made once, many at a time, and vectors of another length are refused."""
+    setting, model = line
+    found = models._named(setting, load_settings().options.inference)
+    texts = [f"tea {number}" for number in range(300)]
+    vectors = found.embed(texts)
+
+    assert found.model == model
+    assert {len(each) for each in vectors} == {4 * found.dimensions}
+    assert found.embed(texts[::-1]) == vectors[::-1]
+    found = CachedEmbedder(found)
+    found.assume(3)
+    with pytest.raises(InferenceError, match="numbers, not 3"):
+        found.embed(["another text"])
+
+
+@pytest.mark.parametrize("protocol", ["ollama", "openai"])
+def test_many_texts_are_sent_in_few_requests(protocol: str) -> None:
+    """Servers bound what they take at once."""
+    server = Ollama()
+    name = f"{protocol}:tiny@{server.url}{'/v1' if protocol == 'openai' else ''}"
+    texts = [f"tea {number}" for number in range(300)]
+    models._named(name, load_settings().options.inference).embed(texts)
+    server.close()
+
+    sent = [some for some in server.asked if some[0] in texts]
+    assert [text for some in sent for text in some] == texts
+    assert 1 < len(sent) <= 10

@@ -62,7 +62,7 @@ def test_the_newest_come_first(bank: OpenBank) -> None:
         keep(bank, str(number))
     assert texts(bank) == ["3", "2", "1", "0"]
     first = list_memories(bank, Wanted(oldest_first=True, limit=2))
-    assert ([each.text for each in first], first.next) == (["0", "1"], first.memories[-1].place)
+    assert ([each.text for each in first], first.next) == (["0", "1"], first.memories[-1].position)
     assert texts(bank, oldest_first=True, after=first.next) == ["2", "3"]
     assert list_memories(bank, Wanted(limit=4)).next is None
     assert texts(bank, after=0) == []
@@ -203,9 +203,9 @@ GISTS: list[tuple[dict[str, Any], str]] = [
     ({"text": "words", "observation": "o"}, "words"),
     ({"type": "episodic", "observation": "seen"}, "seen"),
     ({"subject": "Ada", "predicate": "likes", "object": "tea"}, "Ada likes tea"),
-    ({"type": "procedural", "name": "deploy", "description": "how"}, "deploy: how"),
-    ({"data": {"a": 1}}, '{"a":1}'),
-    ({"type": "identity", "preferences": {"tea": True}}, '{"preferences":{"tea":true}}'),
+    ({"type": "procedural", "name": "deploy", "description": "how"}, "deploy\nhow"),
+    ({"data": {"a": 1}}, '{"a": 1}'),
+    ({"type": "identity", "preferences": {"tea": True}}, '{"tea": true}'),
 ]
 
 
@@ -214,7 +214,7 @@ def test_a_memory_is_put_into_words(bank: OpenBank, members: dict[str, Any], gis
     """Whatever member it says it in."""
     keep(bank, **{"text": None, **members})
     (memory,) = list_memories(bank, Wanted())
-    assert memory.gist == gist
+    assert memory.text == gist
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\0", '"', "\\", "\x1b", "é", "🫖", "a\u2028"])

@@ -25,10 +25,9 @@ def test_show_history_and_list_say_it(name: str) -> None:
     """And of a memory that is whole they say nothing of the sort."""
     by = writer_key(load_settings()).did
     with filled("b") as bank:
-        shown = show(bank, name).memory
+        shown = show(bank, name)
         (version,) = history(bank, name).versions
         listed = {one.id: one.redacted for one in list_memories(bank, Wanted())}
-    assert shown is not None
     assert shown.redacted is not None
     assert (shown.redacted.by, shown.redacted.fields, shown.redacted.imported) == (
         by,
@@ -36,5 +35,5 @@ def test_show_history_and_list_say_it(name: str) -> None:
         False,
     )
     assert shown.redacted.at.startswith("20")
-    assert version.memory.redacted == shown.redacted
+    assert version.redacted == shown.redacted
     assert [one for one in listed.values() if one is not None] == [shown.redacted]

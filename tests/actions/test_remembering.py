@@ -53,7 +53,7 @@ def test_a_memory_is_kept_as_it_was_said(bank: OpenBank) -> None:
     made = found.pop("created_at")
     assert made <= now()
     assert found == said | {"tags": ["b", "a"], "occurred_at": "2026-03-01T00:00:00.000000Z"}
-    assert (done.is_new, done.replaces, done.bank, done.place) == (True, None, bank.id, 2)
+    assert (done.is_new, done.replaces, done.bank, done.position) == (True, None, bank.id, 2)
 
 
 def test_nothing_is_remembered_in_a_store_that_was_put_back(bank: OpenBank, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_the_very_same_under_a_key_is_not_written_twice(bank: OpenBank) -> None:
     """So an agent may say what it knows at each start."""
     first = remember(bank, {"text": "slow", "tags": ["a"]}, key="wifi")
     again = remember(bank, {"text": "slow", "tags": ["a"]}, key="wifi")
-    assert (again.id, again.is_new, again.place) == (first.id, False, first.place)
+    assert (again.id, again.is_new, again.position) == (first.id, False, first.position)
     assert remember(bank, {"text": "slow", "tags": ["b"]}, key="wifi").is_new
     assert types(bank).count("semantic") == 2
 

@@ -22,7 +22,7 @@ def told(found: History) -> list[tuple[str | None, str, list[str], list[str]]]:
     """Return a history in short: text, state, what differs, what was said."""
     return [
         (
-            each.memory.text,
+            each.text,
             each.state,
             sorted(each.differs),
             [event.state for event in each.events],
@@ -38,10 +38,9 @@ def test_a_memory_is_shown_with_its_place_and_proof(bank: OpenBank) -> None:
     newer = update(bank, parent, Edit(members={"text": "newer"})).id
     found = show(bank, parent[:14])
     assert found.record["text"] == "parent"
-    assert (found.state, found.place, found.versions) == ("superseded", 2, [parent, newer])
+    assert (found.state, found.position, found.versions) == ("superseded", 2, [parent, newer])
     assert found.children == [child]
-    assert found.memory is not None
-    assert (found.memory.key, found.memory.state) == ("k", "superseded")
+    assert (found.key, found.state) == ("k", "superseded")
     with bank.ledger.reading() as view:
         assert (found.proof.size, found.proof.root) == (view.head.size, view.head.root)
     assert show(bank, child).versions == []
@@ -50,7 +49,7 @@ def test_a_memory_is_shown_with_its_place_and_proof(bank: OpenBank) -> None:
 def test_records_of_any_type_can_be_shown(bank: OpenBank) -> None:
     """The bank's own, too; they are no memories."""
     found = show(bank, bank.id)
-    assert (found.record["type"], found.memory, found.place) == ("bank", None, 0)
+    assert (found.record["type"], found.type, found.text, found.position) == ("bank", "bank", "", 0)
     with pytest.raises(UnknownMemoryError):
         show(bank, "0" * 20)
 
@@ -115,7 +114,7 @@ def test_a_long_history_shows_the_newest_and_counts_the_rest(bank: OpenBank) -> 
     """What is different is told of the first that is shown, too."""
     last = [remember(bank, {"text": str(number)}, key="k").id for number in range(7)][-1]
     found = history(bank, last, limit=3)
-    assert [each.memory.text for each in found.versions] == ["4", "5", "6"]
+    assert [each.text for each in found.versions] == ["4", "5", "6"]
     assert found.versions[0].differs == {"text": ["3", "4"]}
     assert found.left_out == 4
     assert history(bank, last, limit=7).left_out == 0

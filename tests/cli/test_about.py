@@ -52,7 +52,7 @@ def test_a_setting_does_what_it_says(satchel: Run, sealed: Path, config: Path) -
     """Not only shown: two signatures are needed now, and the environment wins."""
     assert satchel("verify", sealed).status == 3
     config.write_text("[keys]\nname = 'work'\n")
-    assert satchel("convert", sealed.with_name("mem0.json"), sealed, "--force").status == 0
+    assert satchel("convert", sealed.with_name("mem0.json"), sealed, "--overwrite").status == 0
     assert {key["name"] for key in satchel("key", "list", "--json").json["keys"]} == {
         "default",
         "work",

@@ -27,7 +27,7 @@ def again(satchel: Run, tmp_path: Path) -> Path:
 
 def agents(satchel: Run) -> dict[str, str]:
     """Return the banks of the agents by their ids."""
-    return {one["id"]: one["bank"] for one in satchel("agent", "list", "--json").json}
+    return {one["id"]: one["bank"] for one in satchel("agent", "list", "--json").json["agents"]}
 
 
 @pytest.mark.parametrize(

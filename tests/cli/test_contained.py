@@ -71,7 +71,7 @@ def test_both_ends_of_a_conversion_are_contained(satchel: Run, places: tuple[Pat
         (root, outside, 3),
         (outside, root, 3),
     ):
-        words = ("convert", source / "in.json", output / "out.pam", "--force")
+        words = ("convert", source / "in.json", output / "out.pam", "--overwrite")
         assert satchel(*words).status == status
     assert not (outside / "out.pam").exists()
 

@@ -443,8 +443,8 @@ def test_the_file_is_private_and_replaces_nothing_unasked(
     assert json.loads(out.read_text())["in_all"]["records"] == 1
     before = out.read_bytes()
     again = satchel("everything", "--about", "bob", "--output", out)
-    assert (again.status, "--force" in again.err, out.read_bytes()) == (5, True, before)
-    ran = satchel("everything", "--about", "bob", "--output", out, "--force")
+    assert (again.status, "--overwrite" in again.err, out.read_bytes()) == (5, True, before)
+    ran = satchel("everything", "--about", "bob", "--output", out, "--overwrite")
     assert (ran.status, ran.out) == (0, f"0 records in {out}\n")
     assert satchel("everything", "--about", "!", "--output", tmp_path / "no").status == 2
     assert not (tmp_path / "no").exists()

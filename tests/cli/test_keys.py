@@ -35,9 +35,9 @@ def signed_anew(satchel: Run, mem0: Path, name: str, *more: str) -> Path:
 
 
 def test_the_first_seal_makes_a_key_and_says_so(satchel: Run, mem0: Path, own_home: Path) -> None:
-    """No set-up is needed; the person learns what was made and where."""
+    """No set-up is needed; the message names the key and the command that copies it."""
     ran = satchel("convert", mem0, mem0.with_name("a.pam"))
-    assert str(own_home / "keys") in ran.err
+    assert "satchel key export default --secret" in ran.err
     assert (own_home / "keys" / "default.key").stat().st_mode & 0o777 == 0o600
     assert (own_home / "keys").stat().st_mode & 0o777 == 0o700
     assert outcome(satchel, mem0.with_name("a.pam")) == ("good", 0)
@@ -90,7 +90,7 @@ def test_a_strangers_file_is_good_once_the_key_is_trusted(
     key = did(satchel)
     other = ("--home", str(tmp_path / "other-home"))
     assert satchel(*other, "verify", sealed).status == 3
-    assert satchel(*other, "verify", sealed, "--key", key).status == 0
+    assert satchel(*other, "verify", sealed, "--trust-key", key).status == 0
     assert satchel(*other, "verify", sealed).status == 3
     assert satchel(*other, "key", "trust", key, "--name", "ada").status == 0
     ran = satchel(*other, "verify", sealed)
@@ -163,7 +163,7 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
     own_home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thief's file is a stranger's, also with --key; one that verified here still is good."""
+    """A thief's file is a stranger's, also with --trust-key; what verified before is good."""
     thief = tmp_path / "thief"
     shutil.copytree(own_home, thief)
     satchel("key", "revoke", "default", "--reason", "stolen")
@@ -175,7 +175,7 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
         elsewhere.setenv("SATCHEL_WITNESS", str(tmp_path / "thief-witness"))
         forged = signed_anew(satchel, mem0, "forged.pam")
     assert outcome(satchel, forged) == ("stranger", 3)
-    assert outcome(satchel, forged, "--key", did(satchel)) == ("stranger", 3)
+    assert outcome(satchel, forged, "--trust-key", did(satchel)) == ("stranger", 3)
     assert satchel("key", "trust", did(satchel)).status == 2
 
 
@@ -217,13 +217,13 @@ def test_a_passphrase_protects_and_is_never_shown(
     monkeypatch.setenv("SATCHEL_PASSPHRASE", SECRET)
     made = satchel("key", "create", "safe", "--passphrase")
     assert made.status == 0
-    good = satchel("convert", mem0, mem0.with_name("a.pam"), "--sign-with", "safe")
+    good = satchel("convert", mem0, mem0.with_name("a.pam"), "--signing-key", "safe")
     assert good.status == 0
     monkeypatch.setenv("SATCHEL_PASSPHRASE", "wrong")
-    wrong = satchel("convert", mem0, mem0.with_name("b.pam"), "--sign-with", "safe")
+    wrong = satchel("convert", mem0, mem0.with_name("b.pam"), "--signing-key", "safe")
     assert (wrong.status, mem0.with_name("b.pam").exists()) == (3, False)
     monkeypatch.delenv("SATCHEL_PASSPHRASE")
-    missing = satchel("convert", mem0, mem0.with_name("b.pam"), "--sign-with", "safe")
+    missing = satchel("convert", mem0, mem0.with_name("b.pam"), "--signing-key", "safe")
     assert missing.status == 3
     assert "SATCHEL_PASSPHRASE" in missing.err
     printed = "".join(ran.out + ran.err for ran in (made, good, wrong, missing))
@@ -259,6 +259,6 @@ def test_a_key_from_the_environment_signs_and_leaves_no_file(
 def test_a_writer_key_does_not_sign_files(satchel: Run, mem0: Path) -> None:
     """Writer keys are for log heads."""
     satchel("key", "create", "w", "--role", "writer")
-    ran = satchel("convert", mem0, mem0.with_name("a.pam"), "--sign-with", "w")
+    ran = satchel("convert", mem0, mem0.with_name("a.pam"), "--signing-key", "w")
     assert ran.status == 3
     assert "writer" in ran.err

@@ -22,7 +22,7 @@ def test_a_score_is_printed_with_its_page(satchel: Run, tmp_path: Path) -> None:
     assert str(page) in shown.err
     assert "<svg" in page.read_text()
     assert satchel(*words).status == 5
-    assert satchel(*words, "--force").status == 0
+    assert satchel(*words, "--overwrite").status == 0
 
 
 def test_all_tables_of_the_paper_are_printed(satchel: Run, tmp_path: Path) -> None:

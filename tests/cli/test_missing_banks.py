@@ -66,7 +66,7 @@ def _store() -> Path:
 def _remembered(satchel: Run) -> str:
     assert satchel("init", "assistant").status == 0
     assert satchel("remember", "the wombat sleeps").status == 0
-    (bank,) = satchel("bank", "list", "--json").json
+    (bank,) = satchel("bank", "list", "--json").json["banks"]
     return str(bank["id"])
 
 
@@ -97,6 +97,25 @@ def test_doctor_says_that_a_store_vanished(satchel: Run, way: str) -> None:
     assert (ran.status, found["state"]) == (1, "problem")
     assert "assistant" in found["detail"]
     assert "accept-gone" in found["hint"]
+
+
+def test_a_bank_that_vanished_from_a_store_with_others_is_listed_as_gone(satchel: Run) -> None:
+    """Exit 3: the others are listed, and the missing one is not hidden among them."""
+    bank = _remembered(satchel)
+    assert satchel("bank", "create", "other").status == 0
+    connection = apsw.Connection(str(_store()))
+    connection.execute("DELETE FROM bank WHERE id = ?", (bank,))
+    connection.close()
+    ran = satchel("bank", "list", "--json")
+    found = {one["name"]: one for one in ran.json}
+    assert ran.status == 3
+    assert found["assistant"]["id"] == bank
+    assert "gone from the store" in found["assistant"]["problem"]
+    assert "problem" not in found["other"]
+    shown = satchel("bank", "list")
+    assert (shown.status, "assistant: this machine saw this bank" in shown.err) == (3, True)
+    assert satchel("bank", "accept-gone", bank).status == 0
+    assert satchel("bank", "list").status == 0
 
 
 @pytest.mark.parametrize("way", WAYS)

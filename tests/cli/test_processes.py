@@ -68,7 +68,7 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(
 ) -> None:
     """Control-C in the middle of reading: status 130, one word, no file."""
     target = tmp_path / "out.pam"
-    words = ("convert", "-", target, "--from", "mem0", "--unsafe-unsigned")
+    words = ("convert", "-", target, "--from", "mem0", "--unsigned")
     started = process(*words, env={"TMPDIR": str(spool)})
     while not has_open_in(started.pid, spool):  # it is at work once stdin has a place to go
         assert started.poll() is None

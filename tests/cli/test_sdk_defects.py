@@ -83,7 +83,7 @@ def test_e19_a_bad_signature_is_an_exit_status(
 ) -> None:
     """The SDK prints FAIL and ends with 0, so no script notices."""
     path = sdk_file(tmp_path, key, lambda file: file.update(signature=signature))
-    assert satchel("verify", path, "--key", key.did).status in (3, 4)
+    assert satchel("verify", path, "--trust-key", key.did).status in (3, 4)
 
 
 def test_e10_a_file_with_wrong_hashes_leaves_the_store_as_it_was(

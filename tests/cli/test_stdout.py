@@ -58,7 +58,7 @@ def test_the_configuration_of_a_bank_is_written_to_standard_output(
 def test_memory_files_are_written_to_standard_output(satchel: Run, more: tuple[str, ...]) -> None:
     """The report says how many, on standard error."""
     assert satchel("file", "write", "user/a.md", "likes tea\n").status == 0
-    ran = satchel("file", "export", "-", *more)
+    ran = satchel("file", "export", *more)
     (found,) = _alone(ran)["data"]
     assert (found["path"], found["content"]) == ("/user/a.md", "likes tea\n")
     assert "moved" in ran.err
@@ -88,7 +88,7 @@ def test_a_sealed_agent_is_written_to_standard_output(satchel: Run, tmp_path: Pa
     """In the format that is named."""
     source = agent_file(tmp_path / "first.agent.json")
     name = satchel("agent", "import", "--no-embed", "--json", source).json["agent"]
-    ran = satchel("agent", "export", name, "--output", "-", "--format", "pam_jsonl")
+    ran = satchel("agent", "export", name, "--output", "-", "--to", "pam_jsonl")
     assert ran.status == 0
     assert all(json.loads(line) for line in ran.out.splitlines())
     _verifies(tmp_path / "a.pam.jsonl", ran.out)

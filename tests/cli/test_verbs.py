@@ -35,13 +35,13 @@ def test_one_seal_goes_through_all_encodings_and_back(
 
 
 def test_an_existing_target_is_kept_unless_forced(satchel: Run, mem0: Path, sealed: Path) -> None:
-    """Status 5 and advice; --force replaces it."""
+    """Status 5 and advice; --overwrite replaces it."""
     before = sealed.read_bytes()
     ran = satchel("convert", mem0, sealed)
     assert ran.status == 5
-    assert "--force" in ran.err
+    assert "--overwrite" in ran.err
     assert sealed.read_bytes() == before
-    assert satchel("convert", mem0, sealed, "--force").status == 0
+    assert satchel("convert", mem0, sealed, "--overwrite").status == 0
     assert sealed.read_bytes() != before
 
 
@@ -52,7 +52,7 @@ def test_a_file_is_not_converted_onto_itself(satchel: Run, mem0: Path, tmp_path:
     hard.hardlink_to(mem0)
     before = mem0.read_bytes()
     for target in (mem0, link, hard):
-        assert satchel("convert", mem0, target, "--to", "pam", "--force").status == 2
+        assert satchel("convert", mem0, target, "--to", "pam", "--overwrite").status == 2
     assert mem0.read_bytes() == before
 
 
@@ -128,7 +128,7 @@ def test_an_unsealed_input_needs_no_unsafe_flag_but_an_unsigned_one_does(
 ) -> None:
     """The flag's name says what one puts up with."""
     loose = tmp_path / "loose.pam"
-    assert satchel("convert", mem0, loose, "--unsafe-unsigned").status == 0
+    assert satchel("convert", mem0, loose, "--unsigned").status == 0
     assert satchel("verify", loose).status == 3
     out = tmp_path / "out.mem0.json"
     refused = satchel("convert", loose, out)
@@ -213,9 +213,9 @@ def test_formats_are_listed_and_shown_one_by_one(satchel: Run) -> None:
     assert re.search("read, write +yes +2026", rows["mem0"])
     assert re.search("read, write +yes +2026", rows["pam"])
     assert satchel("formats", "--long").out.count("lost on writing") > 10
-    names = [found["name"] for found in satchel("formats", "--json").json]
+    names = [found["name"] for found in satchel("formats", "--json").json["formats"]]
     assert {"mem0", "pam", "pam_jsonl", "pam_cbor", "pam_sdk"} <= set(names)
     for name in names:
         assert satchel("formats", name).out.startswith(f"{name}: ")
-        [found] = satchel("formats", name, "--json").json
+        [found] = satchel("formats", name, "--json").json["formats"]
         assert found["name"] == name

@@ -195,7 +195,7 @@ def test_another_version_there_stays_unless_it_is_to_be_replaced(
     _sql(postgres, schema, """UPDATE store SET value = '{"text": "Drinks coffee."}'""")
 
     (left,), _ = _put(schema, tea)
-    assert left.problem == "there is another version of it there; --force replaces it"
+    assert left.problem == "there is another version of it there; --overwrite replaces it"
     assert [one.text for one in _read(schema)] == ["Drinks coffee."]
     (taken,), _ = _put(schema, tea, overwrite=True)
     assert taken.there is not None

@@ -395,7 +395,7 @@ def test_another_version_there_is_left_unless_it_is_to_be_replaced(tmp_path: Pat
     with closing(opened(folder, writes=True)) as connector:
         (refused,) = connector.take([seal(entry)], Report())
     assert refused.there is None
-    assert "--force" in str(refused.problem)
+    assert "--overwrite" in str(refused.problem)
     found = _written(folder, entry, overwrite=True)
     assert (found.payload["data"], found.vectors) == ("new", {})
 

@@ -115,7 +115,7 @@ def _point(text: str, **more: Any) -> Semantic:
 
 
 def test_what_is_there_stays_until_it_is_told_to_go(tmp_path: Path) -> None:
-    """The same again is known; another version needs --force; a stale vector does not go along."""
+    """The same again is known; another version needs --overwrite; a stale vector is dropped."""
     with closing(_opened(tmp_path / "a", writes=True)) as connector:
         (first,) = connector.take([seal(_point("tea"))], Report())
         (again,) = connector.take([seal(_point("tea"))], Report())

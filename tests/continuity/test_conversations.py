@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 from bank_kit import filled, keep, texts
 from sessions_kit import begun, distilled, say, texts_of, turns
 
-from satchel.actions.opened import OpenBank
+from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.sessions import branching, looking, recording
 from satchel.actions.sessions.branching import create_checkpoint, fork
 from satchel.actions.sessions.distilling import distill
@@ -29,8 +30,10 @@ from satchel.errors import (
 from satchel.ledger.appending.batches import closing
 from satchel.memory.records import Erasure, SessionEvent, Source, Status
 from satchel.memory.times import now
+from satchel.ports.rows import Row
 from satchel.recall.query import Query
 from satchel.seal.sealing import seal
+from satchel.stores.sqlite.reading import View
 
 
 @pytest.fixture
@@ -470,6 +473,37 @@ def test_a_listing_counts_what_walking_through_each_session_counts(bank: OpenBan
     assert list_sessions(bank, include_archived=True, limit=99) == found
     with pytest.raises(UsageError):
         list_sessions(bank, limit=0)
+
+
+def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
+    bank: OpenBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, whatever is before them; checkpoints and names that came later are among it."""
+    begun_in_turn = [begin(bank, Beginning(name=f"s{number}"), turns(3)) for number in range(60)]
+    session = begun_in_turn[-1].session
+    create_checkpoint(bank, session)
+    branching.rename_session(bank, session, "the newest")
+    rows, asked, scan = list[Row](), list[Any](), View.scan
+
+    def counted(*args: Any, **more: Any) -> Iterator[Row]:
+        asked.append(args)
+        for row in scan(*args, **more):
+            rows.append(row)
+            yield row
+
+    with opened_bank(bank.settings, bank.id) as again:
+        monkeypatch.setattr(View, "scan", counted)
+        newest = list_sessions(again, limit=4)
+
+    assert [(one.name, one.messages, one.checkpoints) for one in newest] == [
+        *[(f"s{number}", 3, 0) for number in (56, 57, 58)],
+        ("the newest", 3, 1),
+    ]
+    # Only of a conversation that ends with something else than a message is the end looked for.
+    wanted = [one for _, _, one in asked if "session_event" in (one.types or ())]
+    assert [one.session for one in wanted] == [None, session, session]
+    # A reader takes a few dozen at once; each conversation has four records.
+    assert len([row for row in rows if row.type == "session_event"]) <= 64
 
 
 def test_a_session_that_another_machine_went_on_with_is_counted_whole(bank: OpenBank) -> None:

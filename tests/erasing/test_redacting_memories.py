@@ -70,9 +70,7 @@ def holds(store: Store, text: str) -> bool:
 
 def shown(bank: OpenBank, identity: str) -> Memory:
     """Return a memory as it is shown."""
-    found = show(bank, identity).memory
-    assert found is not None
-    return found
+    return show(bank, identity)
 
 
 def size_of(bank: OpenBank) -> int:

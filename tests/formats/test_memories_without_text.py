@@ -61,7 +61,7 @@ def test_the_text_of_mem0_in_a_chroma_database_is_found(tmp_path: Path) -> None:
 def test_a_usual_text_member_is_found_and_written_back(tmp_path: Path, named: str) -> None:
     """Convert and export give the row back as it was."""
     path = _get(tmp_path / "c.json", [None, "doc"], [{named: "alpha beta", "n": 1}, {"n": 2}])
-    satchel.convert(path, tmp_path / "d.json", from_="chroma_get", to="chroma_get", sign=False)
+    satchel.convert(path, tmp_path / "d.json", from_="chroma_get", to="chroma_get", unsigned=True)
     assert json.loads((tmp_path / "d.json").read_bytes()) == json.loads(path.read_bytes())
     bring(path)
     satchel.Satchel.open().bank("b").export(
@@ -191,10 +191,10 @@ def test_a_conversion_into_an_artifact_refuses_rows_without_text(
     path = _get(path, [None], [row]) if kind == "chroma" else _points(path, row)
     form = "chroma_get" if kind == "chroma" else "qdrant_points"
     with pytest.raises(MalformedError, match="no text") as caught:
-        satchel.convert(path, out, from_=form, sign=False)
+        satchel.convert(path, out, from_=form, unsigned=True)
     assert "--text-member inhalt" in str(caught.value.hint)
     assert not out.exists()
-    done = satchel.convert(path, out, from_=form, sign=False, text_member="inhalt")
+    done = satchel.convert(path, out, from_=form, unsigned=True, text_member="inhalt")
     assert done.lost == 0
     bring(out, unsafe_accept=frozenset({Outcome.UNSIGNED}))
     assert texts() == ["Bo trinkt gerne Tee"]
@@ -206,7 +206,7 @@ def test_a_conversion_into_an_artifact_counts_what_was_skipped_and_what_is_empty
     """As an import does: a skipped row and an empty text of a row are losses."""
     path = _points(tmp_path / "q.json", {"text": "kept"}, {"n": 1}, {"text": "", "inhalt": "Tee"})
     done = satchel.convert(
-        path, tmp_path / "o.pam.jsonl", from_="qdrant_points", sign=False, skip_bad=True
+        path, tmp_path / "o.pam.jsonl", from_="qdrant_points", unsigned=True, skip_bad=True
     )
     assert (len(done.refused), done.records["semantic"]) == (1, 2)
     assert ("text", 1) in {(one.name, one.count) for one in done.losses}
@@ -217,5 +217,5 @@ def test_a_conversion_into_an_artifact_names_empty_texts(tmp_path: Path) -> None
     """It arrives as it is at the source, and a note counts it."""
     path = tmp_path / "m.json"
     path.write_text(json.dumps([{"id": "1", "memory": ""}, {"id": "2", "memory": "tea"}]))
-    done = satchel.convert(path, tmp_path / "o.pam.jsonl", from_="mem0", sign=False)
+    done = satchel.convert(path, tmp_path / "o.pam.jsonl", from_="mem0", unsigned=True)
     assert "memories without text at their source: 1 (1)" in done.notes

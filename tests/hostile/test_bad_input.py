@@ -36,7 +36,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(b"what was there")
         capsys.readouterr()
-        found = run(["convert", str(source), str(target), "--force", "--json", *options])
+        found = run(["convert", str(source), str(target), "--overwrite", "--json", *options])
         printed = capsys.readouterr()
         assert found == status, printed.err
         assert printed.out == ""

@@ -57,7 +57,7 @@ def source(tmp_path: Path) -> Path:
 
 def killed(source: Path, target: Path, moment: str) -> bool:
     """Run a conversion that dies at a moment; tell whether it did."""
-    words = ["convert", str(source), str(target), "--force"]
+    words = ["convert", str(source), str(target), "--overwrite"]
     command = [sys.executable, "-c", VICTIM, moment, str(target.parent), *words]
     return subprocess.run(command, capture_output=True, check=False).returncode < 0
 
@@ -76,7 +76,7 @@ def survived(source: Path, folder: Path, moment: str) -> str:
     else:
         kept = "new"
         assert run(["verify", str(target), "--deep"]) == 0
-    assert run(["convert", str(source), str(target), "--force"]) == 0
+    assert run(["convert", str(source), str(target), "--overwrite"]) == 0
     assert run(["verify", str(target), "--deep"]) == 0
     assert {found.name for found in folder.iterdir()} == left
     return kept
@@ -125,7 +125,7 @@ def test_a_target_that_outgrows_what_the_system_allows_is_an_error(
         "from satchel.surfaces.cli.main import run\n"
         "sys.exit(run(sys.argv[1:]))"
     )
-    words = ["convert", str(source), str(target), "--force", "--json"]
+    words = ["convert", str(source), str(target), "--overwrite", "--json"]
     command = [sys.executable, "-c", bounded, *words]
     ran = subprocess.run(command, capture_output=True, check=False)
     assert ran.returncode == 5, ran.stderr

@@ -88,6 +88,23 @@ def test_attack_no_form_of_an_address_shows_what_may_be_a_password(form: str) ->
             assert SECRET not in str(StoreError(text.replace("{}", address), file=address))
 
 
+@pytest.mark.parametrize("form", [one for one in FORMS if "://" in one])
+def test_attack_an_address_that_was_taken_for_a_path_shows_no_password(form: str) -> None:
+    """A path has one slash where the address had two; it may have been made absolute."""
+    path = Path(form.replace("{}", SECRET))
+    if any(sign in str(path) for sign in "@?#"):
+        assert SECRET not in str(StoreError("cannot read", file=str(path)))
+        assert SECRET not in str(StoreError("cannot read", file=str(path.absolute())))
+
+
+@pytest.mark.parametrize(
+    "path", ["C:/Users/ada/notes.md", "/data/a@b/notes: one.md", "export.zip:users/a@b.json"]
+)
+def test_the_name_of_a_file_is_shown_as_it_is(path: str) -> None:
+    """Though it has signs that addresses have."""
+    assert StoreError("cannot read", file=path).file == path
+
+
 @pytest.mark.parametrize("space", [" ", "'", '"', "<"])
 def test_attack_a_password_with_a_space_in_it_is_not_shown_in_a_sentence(space: str) -> None:
     """Nobody can tell where such an address ends: too much is hidden rather than too little."""
@@ -127,7 +144,7 @@ def test_what_holds_no_secret_is_shown_as_it_is(address: str) -> None:
         assert shown_text(f"it is {address}, there") == f"it is {address}, there"
 
 
-@pytest.mark.parametrize("form", [one for one in FORMS if "://" in one])
+@pytest.mark.parametrize("form", [one for one in FORMS if one[0].isalpha() and one[1] != ":"])
 def test_attack_no_command_prints_a_password(
     form: str, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +157,9 @@ def test_attack_no_command_prints_a_password(
         ("doctor",),
         ("sink", "run", address),
         ("backup", "list", "--destination", address),
+        ("import", address),
+        ("export", "--output", address),
+        ("verify", address),
     ):
         for more in ((), ("--json",)):
             run([*(("--store", address) if address not in words else ()), *words, *more])

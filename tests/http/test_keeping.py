@@ -183,11 +183,11 @@ def test_what_an_export_would_lose_is_known_before_it_is_made(client: TestClient
         json={"name": "tea", "messages": [{"role": "user", "content": "hello"}]},
     )
     where = "/v1/banks/assistant/download"
-    found = client.get(where, params={"format": "ama", "dry_run": True}).json()
+    found = client.get(where, params={"to": "ama", "dry_run": True}).json()
     assert [one["name"] for one in found["losses"]] == ["session_event"]
     assert (found["output"], found["dry_run"]) == ("memory.ama.jsonl", True)
     assert client.get("/v1/receipts").json()["receipts"] == []
-    made = client.get(where, params={"format": "mem0"})
+    made = client.get(where, params={"to": "mem0"})
     assert 'filename="memory.mem0.json"' in made.headers["Content-Disposition"]
 
 
@@ -212,8 +212,8 @@ def test_former_versions_of_a_file_are_read_and_compared(client: TestClient) -> 
 def test_formats_owners_and_months_are_told(client: TestClient) -> None:
     """What an interface needs to offer exports, to show who decides, and to draw a timeline."""
     formats = {one["name"]: one for one in client.get("/v1/formats").json()["formats"]}
-    assert formats["pam"]["traits"]["writes"]
-    assert not formats["chatgpt"]["traits"]["writes"]
+    assert formats["pam"]["writes"]
+    assert not formats["chatgpt"]["writes"]
     client.post("/v1/banks", json={"name": "assistant"})
     moment = "2026-03-05T12:00:00Z"
     client.post("/v1/banks/assistant/entries", json={"text": "a swallow", "occurred_at": moment})

@@ -34,8 +34,8 @@ def test_over_http_a_redacted_memory_says_by_whom_and_when(
     bank, name = redacted
     entries = f"/v1/banks/{bank}/entries"
     shown = client.get(f"{entries}/{name}").json()
-    _is_told(shown["memory"]["redacted"])
+    _is_told(shown["redacted"])
     (listed,) = client.get(entries).json()["memories"]
     _is_told(listed["redacted"])
     (version,) = client.get(f"{entries}/{name}/history").json()["versions"]
-    _is_told(version["memory"]["redacted"])
+    _is_told(version["redacted"])

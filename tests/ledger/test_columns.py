@@ -1,6 +1,6 @@
 """An edited column hides no memory: what reads says so, or answers as before."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -18,7 +18,9 @@ from satchel.actions.waking.rehydrating import rehydrate_memories
 from satchel.actions.wiring import witness_of
 from satchel.continuity.drafting import new_session
 from satchel.errors import StoreError, VerificationError
+from satchel.ledger.view import View
 from satchel.memory.entries import Semantic
+from satchel.ports.rows import Row
 from satchel.recall.query import Query
 from satchel.seal.sealing import seal
 
@@ -217,3 +219,22 @@ def test_changed_bytes_hide_no_memory_from_who_looks_for_a_tag_a_key_or_a_conver
     for name, listing in listings.items():
         with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
             assert listing(bank) == name
+
+
+def test_records_of_a_new_block_are_read_once_for_all_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another filter compares the columns with what was remembered of them then."""
+    _fill(_MANY)
+    blocks, verified = list[int](), View.verified_columns
+
+    def counted(view: View, places: Sequence[int]) -> list[Row]:
+        blocks.extend(place for place in places if place == 0)
+        return verified(view, places)
+
+    monkeypatch.setattr(View, "verified_columns", counted)
+    for wanted in (Wanted(user="u0"), Wanted(since="2020-01-01"), Wanted(agent="a0")):
+        with opened_bank(load_settings()) as bank:
+            list_memories(bank, wanted)
+
+    assert blocks == [0]

@@ -8,10 +8,16 @@ from bank_kit import filled, keep, owner
 
 from satchel.actions.banks import create_bank
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.memories.changing import forget
+from satchel.actions.memories.changing import Edit as Change
+from satchel.actions.memories.changing import forget, update
+from satchel.actions.sessions.branching import create_checkpoint
+from satchel.actions.sessions.recording import Beginning, begin
+from satchel.actions.tokens.issuing import issue_token
+from satchel.actions.waking.quarantining import quarantine
 from satchel.conformance import edits
+from satchel.continuity.drafting import Said
 from satchel.ledger import fold_cache
-from satchel.memory.records import Edge
+from satchel.memory.records import Edge, FileVersion
 from satchel.ports.vectors import Generation
 from satchel.seal.sealing import seal
 
@@ -32,12 +38,22 @@ def filled_store(settings: Settings) -> tuple[str, str]:
             scope={"user": "u0", "agent": "a0", "run": "r0", "app": "p0"},
             kind="fact",
             key="k0",
+            tags=["t0"],
         )
         child = keep(bank, "a child of the wombat", scope={"user": "u0"}, parents=[wanted])
         gone = keep(bank, "a wombat that is forgotten", scope={"user": "u1"})
         forget(bank, [gone])
         keep(bank, "an episode of a wombat", type="episodic", scope={"run": "r0"})
         keep(bank, "a fact", scope={"user": "u1", "agent": "a1"}, kind="fact", key="k1")
+        held = keep(bank, "a wombat that is held back", scope={"user": "u0"})
+        quarantine(bank, [held])
+        keep(bank, "a wombat for a while", expires_at="2020-01-01T00:00:00Z")
+        update(bank, child, Change(members={"text": "another child of the wombat"}))
+        begun = begin(bank, Beginning(name="talk", user="u0"), [Said(role="user", content="hi")])
+        create_checkpoint(bank, begun.session)
+        begin(bank, Beginning(name="another talk"), [Said(role="user", content="wombat?")])
+        issue_token(bank, bearer=True, everything=True, expires="1h")
+        bank.ledger.append([seal(FileVersion(path="/notes.md", text="a wombat"))])
         edge = Edge(source=wanted, target=child, kind="similar_to")
         bank.ledger.append([seal(edge)], side={"beside": b"value"})
         with bank.store.writing() as writing:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx2 as httpx
 import msgspec
 import pytest
@@ -182,6 +183,24 @@ async def _artifacts(client: Client, text: str) -> list[str]:
         await call(client, "remember", text=each)
         made.append((await call(client, "pam_export_memory"))["artifact"])
     return made
+
+
+def test_attack_an_edit_that_doctor_finds_is_found_by_verify_memory(own_home: Path) -> None:
+    """A forged link changes none of the numbers of a bank: only an audit notices it."""
+
+    async def work(client: Client) -> None:
+        await call(client, "remember", text="the ferry leaves at nine")
+        assert (await call(client, "verify_memory"))["outcome"] == "good"
+        connection = apsw.Connection(str(own_home / "satchel.db"))
+        connection.execute(
+            "INSERT INTO link SELECT number, 'one', 'other', 'similar_to', 2 FROM bank"
+        )
+        connection.close()
+        refused = await client.call_tool("verify_memory", {})
+        assert refused.is_error
+        assert "links" in str(refused.content)
+
+    asked(work)
 
 
 def test_instructions_in_memory_stay_data(own_home: Path) -> None:

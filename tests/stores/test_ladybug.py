@@ -490,3 +490,17 @@ def test_many_killed_writers_lose_nothing_that_they_acknowledged(folder: Path) -
     """Records and links, two hundred times, each store opened after the last kill."""
     for number in range(10):
         kill_writers(folder.with_name(f"{number}.graph"), 20)
+
+
+def test_a_record_without_a_size_is_damage(folder: Path) -> None:
+    """A column that was emptied from outside is refused by name, and stops no program."""
+    store = LadybugStore(folder)
+    write(store, memory(1))
+    store.close()
+    cypher(folder, "MATCH (r:Record) SET r.size = NULL")
+    with (
+        closing(LadybugStore(folder)) as damaged,
+        pytest.raises(StoreDamagedError, match="holds what it cannot"),
+        damaged.reading() as reader,
+    ):
+        list(reader.scan(BANK, ALL))

@@ -1,7 +1,10 @@
 """What is in the database file, read past the store: the bytes that were logged, and no copy."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import apsw
 import pytest
@@ -16,6 +19,7 @@ from satchel.ports.rows import Filter, derive_row
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
+from satchel.stores.sqlite.reading import View
 from satchel.stores.sqlite.schema import VERSION
 
 _TEXTS = ("Zo\u00eb", "Zoe\u0308", "a\0b", "\ufeff", "\u202e", "e" * 70_000, "\U0001f600", "")
@@ -145,3 +149,42 @@ def test_a_column_that_holds_what_it_cannot_is_damage(path: Path, ledger: Ledger
     with pytest.raises(StoreDamagedError), store.reading() as reader:
         list(reader.scan(ledger.bank, Filter()))
     store.close()
+
+
+def test_a_record_that_is_held_by_another_number_than_one_is_damage(
+    path: Path, ledger: Ledger
+) -> None:
+    """The column says yes or no: 2 reads as yes, but no program of ours writes it."""
+    ledger.append(memories(1))
+    _sql(path, "UPDATE record SET hold = 2 WHERE type = 'semantic'")
+    store = SqliteStore(path)
+    with pytest.raises(StoreDamagedError), store.reading() as reader:
+        list(reader.scan(ledger.bank, Filter(held=True)))
+    with pytest.raises(StoreDamagedError), store.reading() as reader:
+        list(reader.column_blocks(ledger.bank, (), first=0))
+    store.close()
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("name", ["session", "run", "slot"])
+def test_rows_of_one_session_are_found_by_its_index(
+    ledger: Ledger, path: Path, name: str, *, newest_first: bool
+) -> None:
+    """Whichever types are wanted: nothing goes through all rows of a bank for one of them."""
+    asked = list[tuple[str, tuple[Any, ...]]]()
+    each = View._each
+
+    def noted(view: View, sql: str, *values: Any, **more: Any) -> Iterator[Any]:
+        asked.append((sql, values))
+        return each(view, sql, *values, **more)
+
+    value: dict[str, Any] = {name: "0" * 64 if name == "slot" else "s1"}
+    store = SqliteStore(path)
+    with closing(store), store.reading() as view, mock.patch.object(View, "_each", noted):
+        for types in (frozenset({"session_event"}), frozenset({"semantic"}), None):
+            wanted = Filter(types=types, **value)
+            assert list(view.scan(ledger.bank, wanted, newest_first=newest_first)) == []
+    explained = (_sql(path, f"EXPLAIN QUERY PLAN {sql}", *values) for sql, values in asked)
+    plans = [str(plan[3]) for (plan,) in explained]
+    assert len(plans) == 3
+    assert all(f"USING INDEX record_{name} (bank=? AND" in plan for plan in plans)

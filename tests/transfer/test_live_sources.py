@@ -74,14 +74,14 @@ def test_each_user_has_a_bank_with_his_memories_and_their_history(tmp_path: Path
             found = view.scan(Filter(user="ada"))
             name = next(one.record.id for one in found if "Now" in str(one.record.value["text"]))
         told = history(there, name)
-    assert [one.memory.text for one in told.versions] == [
+    assert [one.text for one in told.versions] == [
         "Fact 0 of ada.",
         "Fact 0 of ada. At least it was so.",
         "Fact 0 of ada. Now it is not.",
     ]
     assert [one.state for one in told.versions] == ["superseded", "superseded", "current"]
     changed = [one.events[0].at for one in told.versions[:-1]]
-    assert changed == [str(one.memory.updated_at) for one in told.versions[1:]]
+    assert changed == [one.text_of_updated_at for one in told.versions[1:]]
 
 
 def test_reading_it_again_changes_nothing_with_whatever_is_to_be_done() -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
+from satchel.actions.memories.counting import Stats, stats
+from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     has_store,
@@ -82,6 +84,18 @@ def check_banks(
             yield from _missing(settings, {*banks, *begun}.__contains__)
     except SatchelError as error:
         yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
+
+
+def verify_bank(bank: OpenBank) -> Stats:
+    """Verify a bank as ``check_banks`` does; of a token's holder, each memory that it shows.
+
+    Raises:
+        SatchelError: For the first difference.
+    """
+    counted = stats(bank)
+    if bank.bearer is None:
+        bank.ledger.audit()
+    return counted
 
 
 def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Iterator[Check]:

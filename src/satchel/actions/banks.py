@@ -33,6 +33,8 @@ from satchel.ports.operations import Option, Options, operation
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
+_GONE = "this machine saw this bank, and it is gone from the store; see: satchel doctor"
+
 
 class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One bank in a listing."""
@@ -172,7 +174,7 @@ def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey)
 
 
 def list_banks(settings: Settings) -> list[BankLine]:
-    """Return the banks of the store, by name."""
+    """Return the banks of the store, by name, and those with a problem that are gone from it."""
     require_owner(settings, "banks")
     if not has_store(settings):
         require_not_lost(settings, None)
@@ -183,6 +185,10 @@ def list_banks(settings: Settings) -> list[BankLine]:
         found = [_line(settings, store, bank) for bank in banks]
     default = found[0].id if len(found) == 1 else default_bank(settings)
     found = [structs.replace(line, default=line.id == default) for line in found]
+    found += [
+        BankLine(id=gone.id, name=gone.name, problem=_GONE)
+        for gone in missing_banks(settings, set(banks).__contains__)
+    ]
     return sorted(found, key=lambda line: (line.name or "", line.id))
 
 

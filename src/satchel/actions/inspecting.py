@@ -65,7 +65,9 @@ class Overview(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What an import of it would lose or ignore: files and lines that this format does not read."""
 
 
-def inspect(path: Path, settings: Settings, source_format: str | None = None) -> Overview:
+def inspect(
+    path: Path | OpenFile, settings: Settings, source_format: str | None = None
+) -> Overview:
     """Read a file and say what is in it.
 
     Raises:

@@ -2,20 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import msgspec
+from msgspec import structs
 
 from satchel.actions.configured.sections import BankSettings
 from satchel.actions.filing.behind import catch_up
 from satchel.actions.inferring.keeping_up import keep_up
 from satchel.actions.inferring.models import asking, reranker_of
+from satchel.actions.memories.values import Memory, Why, memory_of
 from satchel.actions.opened import OpenBank
-from satchel.code_graph.spoken import HEADS, Along, CodeContext
+from satchel.code_graph.spoken import HEADS, Along
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.parts import TrustClass
-from satchel.memory.showing import text_of
 from satchel.memory.times import read_time
 from satchel.recall.query import FileHit, Hit, Plan, Query, Recalled
 from satchel.recall.recalling import recall
@@ -31,89 +32,6 @@ class ProvedBy(msgspec.Struct, frozen=True, kw_only=True):
 
     root: str
     epoch: int
-
-
-class Why(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a score is made of: each part between 0 and 1, before it is weighed."""
-
-    words: float
-    """How well its words go with the question, and those of the turns around it."""
-
-    meaning: float
-    """The same of what they mean."""
-
-    thread: float
-    """How much of the question its whole conversation speaks of."""
-
-    speaker: float
-    """Whether the question names who said it."""
-
-    dated: float = 0.0
-    """Whether it names a time, where the question asks for one."""
-
-    time: float = 0.0
-    """Whether it is of the time that the question names."""
-
-    phrase: float = 0.0
-    """Whether words that stand together in the question do so in it; of the best alone."""
-
-    reranked: float = 0.0
-    """How well a reranker finds that it answers; of the best alone."""
-
-    linked: float
-    """What it has from another memory, weighed."""
-
-    cosine: float | None = None
-    """How nearly it means the same; none without a vector."""
-
-    linked_to: str | None = None
-    """Id of the memory that an edge joins it with."""
-
-
-class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One memory that was found."""
-
-    id: str
-    type: str
-    text: str
-    """In words, whatever its component."""
-
-    trust: str
-    """How far it is trusted, all told."""
-
-    tokens: int
-    """About how many it takes; an overestimate."""
-
-    moment: str | None = None
-    """When it happened, else when it was made."""
-
-    score: float | None = None
-    terms: list[str] = []
-    """Which of the words it has, folded as they are searched."""
-
-    seq: int
-    """Its place in the log."""
-
-    record: dict[str, Any]
-    """The whole record, as it was sealed."""
-
-    code: list[CodeContext] = []
-    """The code that it speaks of, as the bank knows it now; nothing proves that."""
-
-    other_time: bool = False
-    """Whether it is of another time than the words name."""
-
-    superseded_by: str | None = None
-    """Id of what has taken its place since, where the bank was asked as it was before."""
-
-    replaces: list[str] = []
-    """Ids of earlier versions of it."""
-
-    conflicts_with: list[str] = []
-    """Ids of memories beside it that say something else of the same subject."""
-
-    why: Why | None = None
-    """What its score is made of; where that was asked for."""
 
 
 class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -236,8 +154,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def __len__(self) -> int:
         return len(self.memories)
 
-    def __getitem__(self, index: int) -> Memory:
+    @overload
+    def __getitem__(self, index: int) -> Memory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Memory]: ...
+
+    def __getitem__(self, index: int | slice) -> Memory | list[Memory]:
         return self.memories[index]
+
+    def __repr__(self) -> str:
+        files = f", files={len(self.files)}" if self.files else ""
+        return f"Answer(memories={self.memories!r}{files})"
 
 
 def recall_memories(
@@ -268,6 +196,15 @@ def recall_memories(
         )
         notes, is_whole = list(view.notes), view.is_whole
         along = _along(view, found, wanted.budget, notes) if code else Along()
+        then = found.size if found.size < found.head.size else None
+        memories = [
+            structs.replace(
+                memory_of(view, hit.logged, moment=found.at, as_of=then),
+                code=along.code.get(hit.logged.record.id, []),
+                **_of_hit(hit, explain=explain and is_whole, scored=is_whole),
+            )
+            for hit in found.hits
+        ]
     head = found.head
     bank.tell(
         "on_recall",
@@ -276,15 +213,7 @@ def recall_memories(
         lambda: [hit.logged.record.value for hit in found.hits],
     )
     return Answer(
-        memories=[
-            _memory(
-                hit,
-                along.code.get(hit.logged.record.id, []),
-                explain=explain and is_whole,
-                scored=is_whole,
-            )
-            for hit in found.hits
-        ],
+        memories=memories,
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
         size=found.size,
         at=found.at,
@@ -338,27 +267,19 @@ def _settled(query: Query, settings: BankSettings) -> Query:
     return replace(query, limit=limit, budget=budget, trust=trust)
 
 
-def _memory(hit: Hit, code: list[CodeContext], *, explain: bool, scored: bool) -> Memory:
+def _of_hit(hit: Hit, *, explain: bool, scored: bool) -> dict[str, Any]:
     # How rare a word is says what others there are, so a part of a bank is not told scores.
-    record, row = hit.logged.record, hit.logged.row
-    return Memory(
-        id=record.id,
-        type=record.type,
-        text=text_of(hit.entry),
-        trust=hit.trust.value,
-        tokens=hit.tokens,
-        moment=row.moment,
-        score=None if hit.score is None or not scored else round(hit.score, 6),
-        terms=list(hit.terms),
-        seq=row.seq,
-        record=msgspec.json.decode(record.body),
-        code=code,
-        other_time=hit.other_time,
-        superseded_by=hit.superseded_by,
-        replaces=list(hit.replaces),
-        conflicts_with=list(hit.conflicts_with),
-        why=_why(hit) if explain else None,
-    )
+    return {
+        "trust": hit.trust.value,
+        "tokens": hit.tokens,
+        "score": None if hit.score is None or not scored else round(hit.score, 6),
+        "terms": list(hit.terms),
+        "other_time": hit.other_time,
+        "superseded_by": hit.superseded_by,
+        "earlier": list(hit.replaces),
+        "conflicts_with": list(hit.conflicts_with),
+        "why": _why(hit) if explain else None,
+    }
 
 
 def _passage(hit: FileHit, *, scored: bool) -> FilePassage:

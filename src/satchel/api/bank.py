@@ -1,9 +1,10 @@
 """One bank, open: the verbs on its memories."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar, Unpack
+from typing import TypeVar
 
 from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.imported import Imported
@@ -15,14 +16,10 @@ from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.exports import ExportSource, export
+from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.recall import recall_in
-from satchel.api.arguments import (
-    FilePath,
-    ImportArguments,
-    Roots,
-)
-from satchel.api.asked import import_as_asked, known, nobody
+from satchel.actions.upkeep import config_operations
 from satchel.api.code import Code
 from satchel.api.files import Filing
 from satchel.api.operations import method
@@ -31,10 +28,27 @@ from satchel.api.sharing.disclosing import Sharing
 from satchel.api.sharing.removing import Removing
 from satchel.api.waking import Waking
 from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
+from satchel.errors import SatchelError, UsageError
+from satchel.memory.parts import Component
 from satchel.ports.operations import Operation
+from satchel.seal.signing.key import SigningKey
 from satchel.transfer.near.finding import LEAST
 
+_SHOWN_DIGITS = len("blake3:") + 8
+
 _O = TypeVar("_O")
+
+
+def import_from(bank: "Bank", source: OpenFile, options: ImportRequest) -> Imported:
+    """Import a file that is open already, whatever path the options name."""
+    with bank._imported() as target:  # noqa: SLF001 - of this module
+        return import_.run(replace(target, source=source), options)
+
+
+def _nobody(_: str | None) -> SigningKey:
+    """Create no bank: the one that is meant was there a moment ago."""
+    raise UsageError("the bank is gone from the store")
 
 
 def export_to(
@@ -70,6 +84,20 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
         """The code that its memories speak of: reading source trees, and asking about them."""
         return Code(self._opened, self._lifetime)
 
+    def __repr__(self) -> str:
+        """Name it, and count the memories of its log by its newest head; nothing is verified."""
+        name, opened = repr(self.name or self.id[:_SHOWN_DIGITS]), self._opened
+        if opened.bearer is not None:  # a holder is not told how many there are
+            return f"<Bank {name}>"
+        try:
+            with self._lifetime.use(), opened.store.reading() as reader:
+                head = reader.head(self.id)
+                counts = json.loads(head.signed)["signed"]["counts"] if head is not None else {}
+        except (SatchelError, ValueError, LookupError):
+            return f"<Bank {name}>"
+        logged = sum(counts.get(type_, 0) for type_ in Component)
+        return f"<Bank {name} {logged:,} {'memory' if logged == 1 else 'memories'}>"
+
     @contextmanager
     def _context(self) -> Iterator[OpenBank]:
         with self._lifetime.use():
@@ -88,6 +116,8 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     log = method(log)
     path = method(operations.path)
     stats = method(operations.stats)
+    config = method(config_operations.show_config)
+    set_config = method(config_operations.set_config)
     recall = method(recall_in)
 
     @contextmanager
@@ -97,37 +127,17 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
 
     export = method(export, context=_exported)
 
-    def import_(
-        self,
-        path: FilePath,
-        *,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-        **wanted: Unpack[ImportArguments],
-    ) -> Imported:
-        """Bring a file's memory into the bank; see ``satchel import``.
-
-        With a provider set, it is brought to that, as the user of the bank's name has it.
-
-        Args:
-            path: The file.
-            allowed_roots: As for ``export``.
-            allow_uncontained: As for ``export``.
-            **wanted: What to do with what the bank has: see ``ImportArguments``.
-
-        Raises:
-            ContainmentError: As ``export``.
-            PathRefusedError: If there is a link on the way, or the file has a second name.
-            InputError: If it cannot be read or is malformed; nothing is changed then.
-            VerificationError: If it is sealed, and does not verify.
-            ConflictError: With ``on_conflict="error"``, if there is one.
-        """
-        options = known("import_", wanted, ImportArguments)
-        options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
-        live = isinstance(self._where_it_is(), LiveBank)
-        into = (self.name or self.id, self._owner) if live else (self.id, nobody)
+    @contextmanager
+    def _imported(self) -> Iterator[ImportTarget]:
         with self._lifetime.use():
-            return import_as_asked(self._opened.settings, path, into, options)
+            settings = self._opened.settings
+            if settings.provider is not None:
+                name = self.name or self.id
+                yield ImportTarget(settings=settings, bank=name, owner=lambda _: self._owner())
+            else:
+                yield ImportTarget(settings=settings, bank=self.id, owner=_nobody)
+
+    import_ = method(import_, context=_imported)
 
     def _where_it_is(self) -> OpenBank | LiveBank:
         """Return the bank, or what the configured provider has of it."""

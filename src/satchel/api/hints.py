@@ -16,11 +16,12 @@ _BANK = (
     *("erase", "redact", "recover", "disclose"),
 )
 _GROUPS = {
-    "session": ("bank.sessions", "create show diff rename archive fork distill list"),
+    "session": ("bank.sessions", "record set show diff rename archive fork distill list"),
     "session checkpoint": ("bank.sessions", ""),
     "quarantine": ("bank.quarantine", "list show scan add release reject"),
     "token": ("bank.tokens", "issue list revoke verify"),
     "code": ("bank.code", "index query show trees drop"),
+    "agent": ("Agents()", "list show export"),
     "backup": ("Backups()", "run list verify restore prune drill"),
 }
 CALLS = {
@@ -32,7 +33,6 @@ CALLS = {
     },
     "session checkpoint create": "bank.sessions.checkpoint",
     "session checkpoint list": "bank.sessions.checkpoints",
-    "session record": "bank.sessions.create",
     "import": "bank.import_",
     "init": "store.bank",
     "bank list": "store.banks",
@@ -53,9 +53,7 @@ CALLS = {
     "convert": "satchel.convert",
     "inspect": "satchel.inspect",
     "verify": "satchel.verify",
-    "agent list": "satchel.agents",
-    "agent export": "satchel.export_agent",
-    "agent import": "satchel.import_agent",
+    "agent import": "Agents().import_",
 }
 """What Python has for a command; ``bank`` is a ``Bank``, ``store`` a ``Satchel``."""
 

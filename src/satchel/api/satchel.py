@@ -9,37 +9,155 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from satchel.api.lazy import lazy
 from satchel.api.lifetime import Lifetime
-from satchel.api.operations import method
+from satchel.api.operations import call, method
 from satchel.api.working import Working
-from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
 
 if TYPE_CHECKING:
     from satchel.actions import banks
-    from satchel.actions.banks import BankLine
     from satchel.actions.config import Settings
     from satchel.actions.configured.hooks import HookCounts, Listener
-    from satchel.actions.importing.imported import Imported
     from satchel.actions.moving import comparing
     from satchel.actions.opened import OpenBank
-    from satchel.actions.operating import exports
+    from satchel.actions.operating import exports, imports
     from satchel.actions.operating.following import Followed
     from satchel.actions.operating.providing import LiveBank
-    from satchel.actions.upkeep.bank_settings import BankConfigured
-    from satchel.api.arguments import FilePath, ImportBankArguments, Roots
+    from satchel.actions.upkeep import config_operations, operations
     from satchel.api.bank import Bank
     from satchel.ports.serving.board import Board
     from satchel.ports.store import Store
 else:
     banks = lazy("satchel.actions.banks")
     comparing = lazy("satchel.actions.moving.comparing")
+    config_operations = lazy("satchel.actions.upkeep.config_operations")
     exports = lazy("satchel.actions.operating.exports")
+    imports = lazy("satchel.actions.operating.imports")
+    operations = lazy("satchel.actions.upkeep.operations")
 
 
-class Satchel(Working):
+class StoreCalls(Working):
+    """The calls of an open store; ``satchel.Satchel`` has them, and ``satchel.aio.Satchel``."""
+
+    _store: Store
+    _wanted: str | None
+
+    @contextmanager
+    def _context(self) -> Iterator[Settings]:
+        with self._lifetime.use():
+            yield self._settings
+
+    use_bank = method(banks.use_bank)
+
+    diff = method(comparing.diff)
+
+    @contextmanager
+    def _writable(self) -> Iterator[Settings]:
+        with self._context() as settings:
+            self._require_writable({})
+            yield settings
+
+    def _internal(self, options: Any) -> Mapping[str, Any]:
+        """Supply the owner's key with which the store was opened, where a call names no other."""
+        names = ("signing_key", "passphrase", "co_signers")
+        if any(getattr(options, name, None) for name in names):
+            return {}
+        return {"owner": self._owner, "owners": lambda: (self._owner(),)}
+
+    banks = method(operations.list_banks)
+    rename_bank = method(operations.rename_bank, context=_writable)
+    copy_bank = method(operations.copy_bank, context=_writable)
+    merge_banks = method(operations.merge_banks, context=_writable)
+    delete_bank = method(operations.delete_bank, context=_writable)
+    export_bank_config = method(config_operations.export_config)
+    import_bank_config = method(config_operations.import_config, context=_writable)
+
+    @call
+    def list_banks(self) -> list[str]:
+        """Return what each bank is called, for ``export_bank``: its name, or else its id."""
+        from satchel.actions.opened import named_banks
+        from satchel.actions.permitted.owning import require_owner
+
+        require_owner(self._settings, "banks")
+        with self._lifetime.use():
+            named = named_banks(self._store)
+            with self._store.reading() as reader:
+                ids = reader.banks()
+            names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
+            return sorted(names.get(bank, bank) for bank in ids)
+
+    @contextmanager
+    def _banks(self) -> Iterator[exports.Banks]:
+        from satchel.actions.operating.exports import Banks
+
+        with self._lifetime.use():
+            yield Banks(
+                settings=self._settings,
+                open=self._where_it_is,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
+
+    export_bank = method(exports.export_bank, context=_banks)
+
+    import_bank = method(imports.import_bank, context=_banks)
+
+    @contextmanager
+    def _imported(self) -> Iterator[imports.ImportTarget]:
+        from satchel.actions.operating.imports import ImportTarget
+
+        with self._lifetime.use():
+            yield ImportTarget(
+                settings=self._settings,
+                bank=self._wanted,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
+
+    import_ = method(imports.import_, context=_imported)
+
+    @call
+    def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
+        """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
+
+        Args:
+            target: Such as ``sqlite:///FILE``, ``parquet:///FOLDER`` or ``s3://BUCKET/PREFIX``.
+            bank: Which; all when None.
+
+        Raises:
+            UsageError: If the target cannot be meant, or needs an extra.
+            VerificationError: If the sink followed another history.
+            TargetError: If it cannot be written; what it has stays.
+        """
+        from satchel.actions.operating.following import FollowOptions, follow_once, open_sink
+
+        with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
+            return follow_once(self._settings, opened, FollowOptions(bank=bank))
+
+    @call
+    def close(self) -> None:
+        """Close it, when the calls under way have ended; it may be closed twice."""
+        self._lifetime.close()
+
+    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+        from satchel.actions.opened import open_bank_in
+        from satchel.actions.operating.providing import LiveBank
+
+        if self._settings.provider is not None:
+            return LiveBank(self._settings, bank_id, self._owner)
+        return open_bank_in(self._settings, self._store, bank_id)
+
+    def _require_writable(self, options: Mapping[str, Any]) -> None:
+        if self._read_only and not options.get("dry_run"):
+            from satchel.actions.wiring import shown_address
+
+            raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
+
+
+class Satchel(StoreCalls):
     """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
 
     May be used from any thread, and after a fork, where it opens itself again.
@@ -154,7 +272,10 @@ class Satchel(Working):
             return Bank(opened, self._lifetime, self._owner)
 
     def create_bank(self, name: str) -> Bank:
-        """Start a bank that the owner's key speaks for, which is made on first use.
+        """Create a bank. Its owner's key is created on first use.
+
+        Args:
+            name: Name of the bank: any text.
 
         Raises:
             BankExistsError: If a bank has this name; ``bank(name, create=True)`` opens it.
@@ -170,154 +291,17 @@ class Satchel(Working):
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
             return Bank(opened, self._lifetime, self._owner)
 
-    @contextmanager
-    def _context(self) -> Iterator[Settings]:
-        with self._lifetime.use():
-            yield self._settings
-
-    use_bank = method(banks.use_bank)
-    diff = method(comparing.diff)
-
-    def banks(self) -> list[BankLine]:
-        """Return the banks of the store, each opened and proved."""
-        with self._lifetime.use():
-            return banks.list_banks(self._settings)
-
-    def list_banks(self) -> list[str]:
-        """Return what each bank is called, for ``export_bank``: its name, or else its id."""
-        from satchel.actions.opened import named_banks
-        from satchel.actions.permitted.owning import require_owner
-
-        require_owner(self._settings, "banks")
-        with self._lifetime.use():
-            named = named_banks(self._store)
-            with self._store.reading() as reader:
-                ids = reader.banks()
-            names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
-            return sorted(names.get(bank, bank) for bank in ids)
-
-    @contextmanager
-    def _banks(self) -> Iterator[exports.Banks]:
-        from satchel.actions.operating.exports import Banks
-
-        with self._lifetime.use():
-            yield Banks(
-                settings=self._settings,
-                open=self._where_it_is,
-                owner=self._owner,
-                read_only=self._read_only,
-            )
-
-    export_bank = method(exports.export_bank, context=_banks)
-
-    def import_bank(
-        self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
-    ) -> Imported:
-        """Bring a file's memory into a bank, which is made if it is not there.
-
-        With a provider set, it is brought to that, and the store stays as it is.
-
-        Args:
-            bank_id: Its name or its id; it need not be that of the bank in the file.
-            path: The file.
-            **wanted: Where the path may lead, and what to do with what the bank has: see
-                ``ImportBankArguments``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            ReadOnlyStoreError: If nothing is to be written.
-            SatchelError: As ``Bank.import_``.
-        """
-        from satchel.actions.paths.permission import file_to_read
-        from satchel.api.arguments import ImportBankArguments
-        from satchel.api.asked import import_as_asked, known, permission_of
-
-        options = known("import_bank", wanted, ImportBankArguments)
-        permission = permission_of(dict(options))
-        with self._lifetime.use(), file_to_read(self._settings, path, permission) as source:
-            self._require_writable(options)
-            into = _named(bank_id), self._owner
-            return import_as_asked(self._settings, source, into, options)
-
-    def export_bank_config(
-        self,
-        bank: str | None,
-        path: str | Path,
-        *,
-        overwrite: bool = False,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-    ) -> BankConfigured:
-        """Write what holds for a bank to a small JSON document, beside an archive of its memory.
-
-        Args:
-            bank: Which, as ``bank()`` takes it.
-            path: The file.
-            overwrite: Whether a file that is there is replaced.
-            allowed_roots: As for ``Bank.export``.
-            allow_uncontained: As for ``Bank.export``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            UnknownBankError: If there is no such bank.
-            TargetError: If it cannot be written.
-        """
-        from satchel.actions.opened import open_bank_in
-        from satchel.actions.paths.permission import Permission, file_to_write
-        from satchel.actions.upkeep import bank_settings
-
-        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
-        with self._lifetime.use(), file_to_write(self._settings, path, asked) as output:
-            opened = open_bank_in(self._settings, self._store, bank or self._wanted)
-            return bank_settings.export_config(opened, output, overwrite=overwrite)
-
-    def import_bank_config(
-        self,
-        bank: str | None,
-        path: str | Path,
-        *,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-    ) -> BankConfigured:
-        """Give a bank what such a document says; members that are not known here are kept.
-
-        Args and Raises: as ``export_bank_config``; ``MalformedError`` if it is no such document.
-        """
-        from satchel.actions.opened import open_bank_in
-        from satchel.actions.paths.permission import Permission, file_to_read
-        from satchel.actions.upkeep import bank_settings
-
-        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
-        with self._lifetime.use(), file_to_read(self._settings, path, asked) as source:
-            wanted = bank or self._wanted
-            opened = open_bank_in(self._settings, self._store, wanted, writes=not self._read_only)
-            return bank_settings.import_config(opened, source)
-
-    def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
-        """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
-
-        Args:
-            target: Such as ``sqlite:///FILE``, ``parquet:///FOLDER`` or ``s3://BUCKET/PREFIX``.
-            bank: Which; all when None.
-
-        Raises:
-            UsageError: If the target cannot be meant, or needs an extra.
-            VerificationError: If the sink followed another history.
-            TargetError: If it cannot be written; what it has stays.
-        """
-        from satchel.actions.operating.following import FollowOptions, follow_once, open_sink
-
-        with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
-            return follow_once(self._settings, opened, FollowOptions(bank=bank))
+    create_bank.__operation__ = operations.create_bank  # type: ignore[attr-defined] # it opens it
 
     @property
     def hook_counts(self) -> HookCounts:
         """How often hooks were told, failed, and could not be told."""
         return self._settings.hooks.counts
 
-    def close(self) -> None:
-        """Close it, when the calls under way have ended; it may be closed twice."""
-        self._lifetime.close()
+    def __repr__(self) -> str:
+        from satchel.actions.wiring import shown_address
+
+        return f"<Satchel {shown_address(self._settings.store)!r}>"
 
     def __enter__(self) -> Self:
         return self
@@ -329,27 +313,6 @@ class Satchel(Working):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
-        from satchel.actions.opened import open_bank_in
-        from satchel.actions.operating.providing import LiveBank
-
-        if self._settings.provider is not None:
-            return LiveBank(self._settings, bank_id, self._owner)
-        return open_bank_in(self._settings, self._store, bank_id)
-
-    def _require_writable(self, options: Mapping[str, Any]) -> None:
-        if self._read_only and not options.get("dry_run"):
-            from satchel.actions.wiring import shown_address
-
-            raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
-
-
-def _named(bank_id: str) -> str:
-    """Return a bank's name: unlike elsewhere, none does not mean the usual one."""
-    if not bank_id.strip():
-        raise UsageError("say which bank", field="bank_id")
-    return bank_id
 
 
 _Kind = TypeVar("_Kind", bound=Satchel)
@@ -394,11 +357,12 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
         TokenError: If a token is presented, and it is for another one.
     """
     from satchel.actions.opened import open_bank_in
+    from satchel.actions.operating.exports import named
     from satchel.api.bank import Bank
 
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
+        found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
         return Bank(found, satchel._lifetime, satchel._owner)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from satchel.api.operations import call
 from satchel.errors import ReadOnlyStoreError, UsageError
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ class Working:
     _passphrase: str | None
     _read_only: bool
 
-    def _owner(self) -> SigningKey:
+    def _owner(self, name: str | None = None) -> SigningKey:
         from satchel.actions.signing import signing_key
 
-        return signing_key(self._settings, passphrase=self._passphrase)[0]
+        return signing_key(self._settings, name, passphrase=self._passphrase)[0]
 
+    @call
     def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
         """Return the newest receipts of this machine, or of a bank; see ``satchel receipt list``.
 
@@ -43,6 +45,7 @@ class Working:
         with self._lifetime.use():
             return finding.list_receipts(self._settings, bank, limit=limit)
 
+    @call
     def receipt(self, wanted: str) -> Receipt:
         """Return a receipt, and whether its signature holds.
 
@@ -57,6 +60,7 @@ class Working:
         with self._lifetime.use():
             return finding.find_receipt(self._settings, wanted)
 
+    @call
     def jobs(self) -> list[Job]:
         """Return the imports that are under way or were cut short; see ``satchel job``."""
         from satchel.actions.importing import jobs
@@ -64,6 +68,7 @@ class Working:
         with self._lifetime.use():
             return jobs.list_jobs(self._settings)
 
+    @call
     def resume_job(self, job: str) -> Imported:
         """Go on with an import that was cut short.
 
@@ -80,6 +85,7 @@ class Working:
         with self._lifetime.use():
             return jobs.resume_job(self._settings, job, self._owner)
 
+    @call
     def cancel_job(self, job: str, *, reason: str | None = None) -> Cancelled:
         """Take back what an import logged that was cut short; nobody had seen any of it.
 
@@ -92,6 +98,7 @@ class Working:
         with self._lifetime.use():
             return jobs.cancel_job(self._settings, job, reason=reason)
 
+    @call
     def watch(
         self,
         *hosts: str,

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import apsw
 
 from satchel.actions.bank_health import check_banks
+from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings
 from satchel.actions.memories.counting import stats
 from satchel.actions.memories.listing import Wanted, list_memories
@@ -27,8 +28,13 @@ from satchel.actions.memories.showing import history, show
 from satchel.actions.memories.walking import links
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.recalling import recall_memories
+from satchel.actions.sessions.looking import list_checkpoints, list_sessions, messages_of
+from satchel.actions.tokens.revoking import list_tokens
+from satchel.actions.waking.quarantining import list_quarantine
 from satchel.actions.waking.rehydrating import rehydrate_memories
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, VerificationError
+from satchel.memory.parts import Component
+from satchel.ports.rows import Filter
 from satchel.recall.query import Query
 
 CLASSES = {
@@ -173,10 +179,10 @@ class Outcome:
 
 
 def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
-    """Return what is asked, by name.
+    """Return what is asked, by name: one question for each way in which commands read a bank.
 
     Args:
-        memory: Id of a memory that has a user, a run, a key and children.
+        memory: Id of a memory that has owners, a kind, a key, a tag, children and a conversation.
     """
     return {
         "list": lambda opened: list_memories(opened, Wanted()),
@@ -187,6 +193,13 @@ def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
         "list of a type": lambda opened: list_memories(opened, Wanted(types=("semantic",))),
         "list of a kind": lambda opened: list_memories(opened, Wanted(kind="fact")),
         "list since": lambda opened: list_memories(opened, Wanted(since="2020-01-01")),
+        "list until": lambda opened: list_memories(opened, Wanted(until="2100-01-01")),
+        "list of an agent": lambda opened: list_memories(opened, Wanted(agent="a0")),
+        "list of an app": lambda opened: list_memories(opened, Wanted(app="p0")),
+        "list of a key": lambda opened: list_memories(opened, Wanted(key="k0")),
+        "list of a tag": lambda opened: list_memories(opened, Wanted(tags=("t0",))),
+        "list of before": lambda opened: list_memories(opened, Wanted(as_of=5)),
+        "list of the newest": lambda opened: list_memories(opened, Wanted(limit=1)),
         "recall": lambda opened: _told(recall_memories(opened, Query(text="wombat")).memories),
         "recall of a user": lambda opened: _told(
             recall_memories(opened, Query(text="wombat", user="u0")).memories
@@ -196,7 +209,39 @@ def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
         "show": lambda opened: show(opened, memory),
         "history": lambda opened: history(opened, memory),
         "stats": lambda opened: _numbers(stats(opened)),
+        "export": lambda opened: _scanned(opened, Filter()),
+        "export of before": lambda opened: _scanned(opened, Filter(as_of=5)),
+        "sessions": lambda opened: list_sessions(opened, include_archived=True),
+        "messages": lambda opened: [
+            list(messages_of(opened, one.id)) for one in list_sessions(opened).sessions
+        ],
+        "checkpoints": lambda opened: [
+            list_checkpoints(opened, one.id) for one in list_sessions(opened).sessions
+        ],
+        "files": lambda opened: _scanned(opened, Filter(types=frozenset({"file_version"}))),
+        "quarantine": list_quarantine,
+        "tokens": lambda opened: list_tokens(opened, all=True),
+        "receipts": lambda opened: _scanned(opened, Filter(types=frozenset({"receipt"}))),
+        "banks": _banks,
+        "statistics": lambda opened: _scanned(
+            opened, Filter(types=frozenset(Component), retired=True, held=True)
+        ),
     }
+
+
+def _banks(opened: OpenBank) -> list[tuple[str, str | None]]:
+    """Return the banks by name; a listing that reports a problem of one refuses it."""
+    found = list_banks(opened.settings)
+    if any(one.problem is not None for one in found):
+        raise VerificationError("a bank has a problem")
+    return [(one.id, one.name) for one in found]
+
+
+def _scanned(opened: OpenBank, wanted: Filter) -> list[tuple[str, int | None, bool]]:
+    """Return what a filter finds, as exports, copies and files read it."""
+    with opened.ledger.reading() as view:
+        found = view.scan(wanted)
+        return [(one.record.id, one.row.retired, one.row.hold) for one in found]
 
 
 def _told(found: Sequence[Any]) -> list[str]:

@@ -29,7 +29,7 @@ _NEEDED = ("prefix", "key", "value", "created_at", "updated_at")
 _TIMES = ("created_at", "updated_at", "expires_at")
 _LIVES = ("expires_at", "ttl_minutes")
 _MOST_FIELDS = 64
-_OTHER_VERSION = "there is another version of it there; --force replaces it"
+_OTHER_VERSION = "there is another version of it there; --overwrite replaces it"
 _ENDLESS = frozenset({"infinity", "-infinity"})
 _REFUSED = ("22", "54")
 """Classes of errors: a value that the server does not hold, and one that is too long for it."""

@@ -33,7 +33,7 @@ _TOGETHER = 64
 _MOST_FILES, _DEEPEST = 100_000, 16
 _LOOKED_AT, _LOOKED_BYTES = 32, 65_536
 _CURSOR = "files/"
-_OTHER_VERSION = "there is another text at its path; --force replaces it"
+_OTHER_VERSION = "there is another text at its path; --overwrite replaces it"
 _KIND = Kind(SCHEME, "folder of Letta's memory", frozenset(), "memfs:///path/to/folder")
 
 

@@ -38,7 +38,7 @@ _TOGETHER = 256
 _CURSOR = re.compile(r"(points|deleted)/([0-9]{0,18})", re.ASCII)
 _USUAL_DIMENSIONS = 1536
 _OWNERS = ("user_id", "agent_id", "run_id", "userId", "agentId", "runId")
-_OTHER_VERSION = "there is another version of it there; --force replaces it"
+_OTHER_VERSION = "there is another version of it there; --overwrite replaces it"
 _ONLY_TEXT = "Mem0 keeps text only"
 
 

@@ -46,7 +46,7 @@ _KIND = Kind(
 )
 _TOGETHER = 256
 _CURSOR = re.compile("points/([0-9]{1,18})", re.ASCII)
-_OTHER_VERSION = "there is another version of it there; --force replaces it"
+_OTHER_VERSION = "there is another version of it there; --overwrite replaces it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,7 +85,7 @@ def tip_of(view: View, start: Logged) -> Tip:
     """
     session, last, place = key_of(start), start, start.seq
     known = Filter(types=EVENTS, session=session)
-    for logged in view.newest(known):
+    for logged in view.newest(known, after=start.seq):
         found = None if logged.row.batch else _anchor(view, logged, session)
         if found is not None:
             last, place = found, logged.seq

@@ -59,7 +59,7 @@ POINTERS = (*BEGINNINGS, *CHECKPOINTS)
 class _Gathered:
     """What the log says of one conversation beside its elements."""
 
-    def __init__(self, start: Logged | None = None) -> None:
+    def __init__(self, start: Logged) -> None:
         self.start = start
         self.name: str | None = None
         self.archived = False
@@ -68,7 +68,7 @@ class _Gathered:
 
     def called(self) -> str | None:
         """Return what people call it."""
-        return self.name or (getattr(self.start.model, "name", None) if self.start else None)
+        return self.name or getattr(self.start.model, "name", None)
 
     def take(self, logged: Logged) -> None:
         """Take what a checkpoint or a later record says of it."""
@@ -84,8 +84,15 @@ class _Gathered:
             self.archived = archived if isinstance(archived, bool) else self.archived
 
 
-def sessions(view: View, *, limit: int | None = None, archived: bool = True) -> list[SessionShown]:
-    """Return conversations of a bank: each tree of forks together, older ones first.
+def sessions(view: View) -> list[SessionShown]:
+    """Return all conversations of a bank, see ``newest_sessions``."""
+    return newest_sessions(view, limit=None)[0]
+
+
+def newest_sessions(
+    view: View, *, limit: int | None, archived: bool = True
+) -> tuple[list[SessionShown], bool]:
+    """Return conversations of a bank, each tree of forks together, older ones first, and if more.
 
     Args:
         view: The bank.
@@ -94,7 +101,9 @@ def sessions(view: View, *, limit: int | None = None, archived: bool = True) -> 
     """
     found = _gathered(view) if limit is None else _newest(view)
     wanted = (pair for pair in found if archived or not pair[0].archived)
-    pairs = sorted(islice(wanted, limit), key=lambda pair: pair[1].seq)
+    some = list(islice(wanted, None if limit is None else limit + 1))
+    more = limit is not None and len(some) > limit
+    pairs = sorted(some[:limit], key=lambda pair: pair[1].seq)
     last = _last_elements(view, [start for _, start in pairs])
     shown = {
         start.record.id: _shown(view, gathered, start, last.get(start.record.id))
@@ -109,7 +118,7 @@ def sessions(view: View, *, limit: int | None = None, archived: bool = True) -> 
         one, depth = waiting.pop()
         ordered.append(_deeper(one, depth))
         waiting += [(child, depth + 1) for child in reversed(children.get(one.id, []))]
-    return ordered
+    return ordered, more
 
 
 def session(view: View, start: Logged) -> SessionShown:
@@ -259,7 +268,7 @@ def checkpoints(view: View, start: Logged) -> list[CheckpointShown]:
     """
     found = list[tuple[int, CheckpointShown]]()
     for above, step in lineage(view, start):
-        for logged in pointers(view, key_of(above), CHECKPOINTS):
+        for logged in pointers(view, key_of(above), CHECKPOINTS, after=above.seq):
             at = count_in(logged.model, "step")
             if event_of(logged.model) == "checkpoint" and (step < 0 or at <= step):
                 found.append((at, checkpoint(logged)))
@@ -307,32 +316,39 @@ def _start_of(view: View, key: str) -> Logged | None:
 
 def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
     """Yield what the log says of each conversation, with its record, in the order of the log."""
-    found, starts = dict[str, _Gathered](), list[Logged]()
-    wanted = Filter(types=EVENTS)
-    for logged in view.scan(wanted, likely=_likely(POINTERS)):
+    found = dict[str, list[_Gathered]]()
+    for logged in view.scan(Filter(types=EVENTS), likely=_likely(POINTERS)):
         event = event_of(logged.model)
         if event in STARTS:
-            starts.append(logged)
+            found.setdefault(key_of(logged), []).append(_Gathered(logged))
         elif event in ("about", "checkpoint"):
-            found.setdefault(session_of(logged), _Gathered()).take(logged)
-    for start in starts:
-        one = found.get(key_of(start)) or _Gathered()
-        one.start = start
-        yield one, start
+            for gathered in found.get(session_of(logged), ()):
+                gathered.take(logged)
+    every = [gathered for some in found.values() for gathered in some]
+    yield from sorted(((one, one.start) for one in every), key=lambda pair: pair[1].seq)
 
 
 def _newest(view: View) -> Iterator[tuple[_Gathered, Logged]]:
-    """Yield as ``_gathered``, the newest conversations first: who stops early reads little."""
-    wanted = Filter(types=EVENTS)
-    for start in view.newest(wanted, likely=_likely(BEGINNINGS)):
-        if event_of(start.model) in STARTS:
-            yield _about(view, start), start
+    """Yield as ``_gathered``, the newest conversations first: who stops early reads little.
+
+    What the log says of a conversation follows its record, so it was read by then.
+    """
+    later = dict[str, list[Logged]]()
+    for logged in view.newest(Filter(types=EVENTS), likely=_likely(POINTERS)):
+        event = event_of(logged.model)
+        if event in STARTS:
+            gathered = _Gathered(logged)
+            for pointer in reversed(later.get(key_of(logged), ())):
+                gathered.take(pointer)
+            yield gathered, logged
+        elif event in ("about", "checkpoint"):
+            later.setdefault(session_of(logged), []).append(logged)
 
 
 def _about(view: View, start: Logged) -> _Gathered:
     """Return what the log says of one conversation."""
     gathered = _Gathered(start)
-    for logged in pointers(view, key_of(start)):
+    for logged in pointers(view, key_of(start), after=start.seq):
         if event_of(logged.model) in ("about", "checkpoint"):
             gathered.take(logged)
     return gathered
@@ -349,7 +365,8 @@ def _last_elements(view: View, starts: Sequence[Logged]) -> dict[str, Logged]:
     for start in starts:
         keys.setdefault(key_of(start), []).append(start)
     last = dict[str, Logged]()
-    for logged in view.newest_of_sessions(list(keys), EVENTS):
+    first = min((start.seq for start in starts), default=0)
+    for logged in view.newest_of_sessions(list(keys), EVENTS, after=first):
         counted = count_in(logged.model, "step") >= 0 and count_in(logged.model, "number") >= 0
         if event_of(logged.model) not in ELEMENTS or not counted:
             continue
@@ -363,9 +380,11 @@ def _likely(marks: tuple[bytes, ...]) -> Likely:
     return lambda body: any(mark in body for mark in marks)
 
 
-def pointers(view: View, key: str, marks: tuple[bytes, ...] = POINTERS) -> Iterator[Logged]:
+def pointers(
+    view: View, key: str, marks: tuple[bytes, ...] = POINTERS, *, after: int = -1
+) -> Iterator[Logged]:
     """Yield what the log says of one conversation beside its messages, and maybe more."""
-    return view.scan(of_session(key), likely=_likely(marks))
+    return view.scan(of_session(key), after=after, likely=_likely(marks))
 
 
 def _is_there(logged: Logged) -> bool:

@@ -310,7 +310,7 @@ class StagedFolder:
                     raise TargetExistsError(
                         "the folder is there already",
                         file=str(self._path),
-                        hint="Use --force (overwrite=True) to put it aside.",
+                        hint="Use --overwrite (overwrite=True) to put it aside.",
                     ) from None
                 return self._replace()
         except OSError as error:

@@ -223,7 +223,7 @@ def _exists(path: Path) -> TargetExistsError:
     return TargetExistsError(
         "the target exists already",
         file=str(path),
-        hint="Use --force (overwrite=True) to replace it.",
+        hint="Use --overwrite (overwrite=True) to replace it.",
     )
 
 

@@ -10,6 +10,9 @@ import re
 _MASK = "***"
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _END = re.compile(r"[\s'\"<>`]")
+_AS_PATH = re.compile(r"(?:^|(?<=[\s/\\:'\"<]))([A-Za-z][A-Za-z0-9+.-]+):(?!//)([/\\]*)")
+"""Start of an address that was taken for a path: it has one slash where it had two, or none."""
+
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%]*\]|[^\[\]:@/?#\s\\]*)(:[0-9]*)?")
 _AFTER, _LONGEST = ("", "/", "?", "#"), 100_000
 
@@ -66,6 +69,19 @@ def shown_host(address: str) -> str:
     authority = _AUTHORITY.match(taken[1])
     is_whole = authority is not None and taken[1][authority.end() :][:1] in _AFTER
     return f"{found[0]}{authority[0] if authority is not None and is_whole else _MASK}"
+
+
+def shown_place(place: str) -> str:
+    """Return a file's name, or whatever was taken for one, as it may be shown."""
+    if "://" in place:
+        return shown_text(place)
+    for found in _AS_PATH.finditer(place):
+        rest = place[found.end() :]
+        is_server = found[1].lower() in _SERVERS | _WEB
+        if found[2] or (is_server and any(sign in rest for sign in "@?#")):
+            shown = shown_address(f"{found[1]}://{rest}").replace("://", f":{found[2]}", 1)
+            return place[: found.start()] + shown
+    return _without_members(place)
 
 
 def shown_text(text: str) -> str:
@@ -126,5 +142,9 @@ def _query(query: str) -> str:
 
 def _plain(text: str) -> str:
     """Return what is no address, without a password that stands as in one or as a member."""
-    text = re.sub(r"(?i)\b(\w*(?:pass|secret|token|key)\w*\s*=\s*)('[^']*'|\S+)", r"\1***", text)
+    text = _without_members(text)
     return re.sub(r"^((?://)?[^\s:/@]+):\S*@(?=[^\s/@])", r"\1:***@", text)
+
+
+def _without_members(text: str) -> str:
+    return re.sub(r"(?i)\b(\w*(?:pass|secret|token|key)\w*\s*=\s*)('[^']*'|\S+)", r"\1***", text)

@@ -26,6 +26,12 @@ class MalformedError(InputError):
     code: ClassVar[str] = "input.malformed"
 
 
+class NoOwnerError(MalformedError):
+    """A file names neither a user nor an agent, and there is no bank to import it into."""
+
+    code: ClassVar[str] = "input.no_owner"
+
+
 class EmptyInputError(InputError):
     """There is nothing in the input; nothing to do is never reported as success."""
 

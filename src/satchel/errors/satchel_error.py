@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from satchel.errors.addresses import shown_text
+from satchel.errors.addresses import shown_place, shown_text
 
 
 class SatchelError(Exception):
@@ -35,7 +35,7 @@ class SatchelError(Exception):
     ) -> None:
         self.message = shown_text(message)
         super().__init__(self.message)
-        self.file = None if file is None else shown_text(file)
+        self.file = None if file is None else shown_place(file)
         self.line = line
         self.byte = byte
         self.field = field
@@ -47,7 +47,7 @@ class SatchelError(Exception):
         self, *, file: str | None = None, line: int | None = None, byte: int | None = None
     ) -> "SatchelError":
         """Fill in what is not yet known of the place, and return the same error."""
-        self.file = self.file or (None if file is None else shown_text(file))
+        self.file = self.file or (None if file is None else shown_place(file))
         if self.line is None and self.byte is None:
             self.line, self.byte = line, byte
         return self

@@ -56,6 +56,8 @@ class OpenAIEmbedder:
     """
 
     revision = ""
+    cost = 16
+    """As that of Ollama: a question waits for as few vectors of a server on this machine."""
 
     def __init__(  # noqa: PLR0913 - what a server is configured by
         self,

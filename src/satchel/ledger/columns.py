@@ -60,6 +60,9 @@ _FEW_COUNTED = 1_000
 """Of so many records, leaves are verified rather than columns."""
 
 _OWNERS = ("user", "agent", "run", "app", "session", "slot")
+_FILTERED = frozenset({*_OWNERS, "type", "kind", "moment", "id"})
+"""Columns that some filter asks for."""
+
 _CHANGED = "The store was changed from outside. See: satchel doctor."
 
 Digests = dict[str, dict[int, bytes]]
@@ -229,15 +232,16 @@ class VerifiedColumns:
     def _compare_blocks(self, view: Stored, names: Sequence[str], compared: range) -> None:
         known, is_new = self._remembered(view.head.epoch), False
         links = _links(view) if LINKS in names else None
-        columns = [name for name in names if name not in (LINKS, _STANDING)]
+        asked = {name for name in names if name not in (LINKS, _STANDING)}
+        # Who reads the records of a block has verified all of its columns.
+        columns = sorted(asked | _FILTERED if _lacks(known, asked, compared) else asked)
         marked = list[Marked]()
         for block in _blocks(view, columns, compared, marked):
             digests = dict(block.digests)
             if links is not None:
                 digests[LINKS] = _digest(msgspec.msgpack.encode(sorted(links[block.number])))
-            remembered = all(
-                known[name].get(block.number) == digest for name, digest in digests.items()
-            )
+                asked.add(LINKS)
+            remembered = all(known[name].get(block.number) == digests[name] for name in asked)
             if remembered and block.is_full:
                 continue
             places = range(max(block.places.start, compared.start), block.places.stop)
@@ -325,6 +329,12 @@ def _blocks(
     while found is not None:
         marked += found.marked
         found = next(stored, None)
+
+
+def _lacks(known: Digests, names: Iterable[str], compared: range) -> bool:
+    """Tell whether a full block of these rows has no digest of one of these columns."""
+    full = range(compared.start >> BLOCK_BITS, compared.stop >> BLOCK_BITS)
+    return any(number not in known[name] for name in names for number in full)
 
 
 def _links(view: Stored) -> dict[int, list[Linked]]:

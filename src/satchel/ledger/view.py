@@ -241,12 +241,13 @@ class View(ProvedRows):
         return self._reader.vectors.near(self._bank, generation, vector, limit=limit)
 
     def newest(
-        self, wanted: Filter = _CURRENT, *, likely: Likely | None = None
+        self, wanted: Filter = _CURRENT, *, after: int = -1, likely: Likely | None = None
     ) -> Iterator[Logged]:
         """Yield the records that a filter wants, the last of the log first.
 
         Args:
             wanted: Which.
+            after: Stop at this position; it and what is before it are not verified.
             likely: As ``scan`` takes it.
 
         What is hidden is noticed where it would come, not before: who stops early reads, and
@@ -256,18 +257,19 @@ class View(ProvedRows):
             VerificationError: As ``scan``.
         """
         by_bytes = likely is not None
-        rows, count = self._reader.scan(self._bank, wanted, newest_first=True), _FEW
+        rows = self._reader.scan(self._bank, wanted, after=after, newest_first=True)
+        count, end = _FEW, after + 1
         if likely is not None:
             rows = (row for row in rows if not is_unlikely(row, likely))
         while some := list(islice(rows, count)):
-            first = self._ahead(some[-1].seq) if len(some) == count else 0
+            first = max(end, self._ahead(some[-1].seq)) if len(some) == count else end
             self._require_columns(wanted, first=first, by_bytes=by_bytes)
             count = min(2 * count, _TOGETHER)
             for logged in self._proved(some):
                 shown = self._as_of(logged, wanted)
                 if wanted.matches(shown.row):
                     yield shown
-        self._require_columns(wanted, by_bytes=by_bytes)
+        self._require_columns(wanted, first=end, by_bytes=by_bytes)
 
     def by_moment(
         self,
@@ -323,21 +325,29 @@ class View(ProvedRows):
         return max(0, position - (self.head.size - position) // 4)
 
     def newest_of_sessions(
-        self, sessions: Sequence[str], types: frozenset[str]
+        self, sessions: Sequence[str], types: frozenset[str], *, after: int = -1
     ) -> Iterator[Logged]:
         """Yield the newest current record of each of some sessions that has one, in any order.
+
+        Args:
+            sessions: What their records name them by.
+            types: Of these types only.
+            after: After this position only; it and what is before it are not verified.
 
         Raises:
             VerificationError: As ``scan``.
         """
-        self.require_columns("session", "type")
+        wanted = Filter(types=types, session="")
+        self._require_columns(wanted, first=after + 1)
         if isinstance(self._reader, SessionIndexed):
-            places = self._reader.newest_of_sessions(self._bank, sessions, types)
+            newest = self._reader.newest_of_sessions(self._bank, sessions, types)
+            places = [place for place in newest if place > after]
             for start in range(0, len(places), _TOGETHER):
                 yield from self.at(places[start : start + _TOGETHER])
             return
         for session in sessions:
-            yield from islice(self.newest(Filter(types=types, session=session)), 1)
+            wanted = Filter(types=types, session=session)
+            yield from islice(self.newest(wanted, after=after), 1)
 
     def retired_since(self, size: int) -> Iterator[Logged]:
         """Yield what was current when the log had ``size`` records and is not any more.

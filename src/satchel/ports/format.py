@@ -55,6 +55,10 @@ class Traits:
     """Whether it is a folder of files. Readers and writers know it as a ZIP archive of them; it is
     one for people, too, where the name ends in ``.zip``."""
 
+    personal: bool = False
+    """Whether a file is the export of one person's account: what names no owner is that person's,
+    and an owner that other records name is that person."""
+
     within: bool = False
     """Whether it is written into a file that others write, too; what they wrote stays as it is."""
 

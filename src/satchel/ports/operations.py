@@ -72,6 +72,7 @@ class Option:
         short: A flag of one letter, such as ``-o``.
         argument: Positional on the command line.
         metavar: What the command line shows for the value.
+        cli_default: What the command line takes if a required option is not given.
         cli: ``Absent`` where the command line does not offer it.
         python: ``Absent`` where Python does not offer it.
         http: ``Absent`` where HTTP does not offer it.
@@ -92,6 +93,7 @@ class Option:
     short: str = ""
     argument: bool = False
     metavar: str = ""
+    cli_default: str = ""
     cli: Absent | None = None
     python: Absent | None = None
     http: Absent | None = None
@@ -332,15 +334,22 @@ class Operation(Generic[_C, _O, _P, _R]):
         Raises:
             TypeError: If the operation returns a list that has no name.
         """
-        if not isinstance(result, list | tuple):
-            return result
+        if hasattr(result, "to_json"):
+            return result.to_json()
+        if not isinstance(result, list | tuple) or hasattr(result, "_asdict"):
+            return _plain(result)
         if not self.items:
             raise TypeError(f"{self.name} returns a list: declare its name with items=")
-        return {self.items: result}
+        return {self.items: [_plain(each) for each in result]}
 
     def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
         """Run the operation; ``run`` takes its options as one object."""
         return self.run(context, self.options(*args, **options))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value whose JSON is an object: that of a named tuple would be a list."""
+    return value._asdict() if hasattr(value, "_asdict") else value
 
 
 operations: dict[str, Operation[Any, Any, Any, Any]] = {}

@@ -126,7 +126,7 @@ def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
         raise TargetExistsError(
             "the target exists already",
             file=str(output),
-            hint="Use --force (overwrite=True) to replace it.",
+            hint="Use --overwrite (overwrite=True) to replace it.",
         )
 
 

@@ -15,7 +15,7 @@ from satchel.actions.configured.sections import (
     Profile,
 )
 from satchel.errors import ConfigError
-from satchel.errors.addresses import shown_host, shown_text
+from satchel.errors.addresses import shown_host, shown_place
 from satchel.type_info import resolved
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
@@ -170,5 +170,5 @@ def _masked(value: Any, name: str = "") -> Any:
         is_secret = bool(_SECRET.search(name)) and not name.endswith("_env")
         if is_secret and value:
             return _MASK
-        return shown_host(value) if name == _WEBHOOK else shown_text(value)
+        return shown_host(value) if name == _WEBHOOK else shown_place(value)
     return value

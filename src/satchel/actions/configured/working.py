@@ -27,7 +27,8 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """What makes vectors: ``static-idf`` or ``static``, which come along; ``minilm``, of the extra
     ``embed-minilm``; ``onnx``, a model in a folder; ``openai``, a server; or a model by one name:
     ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or
-    ``onnx:FOLDER``."""
+    ``onnx:FOLDER``. The name of a server's model may end with the server's address:
+    ``openai:MODEL@http://127.0.0.1:8080/v1``."""
 
     reranker: str = ""
     """What puts the thirty best memories of an answer in order again, on this machine:

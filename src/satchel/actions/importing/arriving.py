@@ -331,6 +331,11 @@ class Arriving:
         raise UnfinishedError("its last words are missing")
 
     @property
+    def is_personal(self) -> bool:
+        """Whether it is the export of one person's account."""
+        return self._listed is None and self._adapter.info.traits.personal
+
+    @property
     def is_read_apart(self) -> bool:
         """Whether another process reads it."""
         is_file = self._listed is None and not self._place.is_folder

@@ -14,6 +14,7 @@ from satchel.actions.importing.imported import BankImported, Imported, ImportOpt
 from satchel.actions.importing.settling import settings_for, tell_imported
 from satchel.actions.importing.work import Work
 from satchel.actions.moving.connecting import Asked, connector_for, listed, shown
+from satchel.actions.opened import called, chosen_bank, name_of
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import keep, refuse_copy
@@ -21,10 +22,11 @@ from satchel.actions.receipts.sidecars import found as found_beside
 from satchel.actions.receipts.sidecars import was_written_with_one
 from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.reading import OpenFile
-from satchel.errors import UsageError
+from satchel.errors import NoOwnerError, UnknownBankError, UsageError
 from satchel.ports.store import Store
 from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.incoming.tenants import OneOwner
 from satchel.transfer.receipts.account import unaccepted
 
 
@@ -44,7 +46,8 @@ def import_file(
         settings: Where the store and the keys are.
         source: The file, or the address or folder of a live product; None for the standard input.
         bank: The bank that everything goes into, made if it is not there; None for the one that
-            is configured, or else one for each user, or agent where no user is named.
+            is configured, or else one for each user, or agent where no user is named. A file that
+            names neither, and an export of one person's account, goes into the default bank.
         owner: Gives the key that owns banks that are made.
         options: What is asked for.
 
@@ -63,13 +66,8 @@ def import_file(
     asked = options or ImportOptions()
     refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
     wanted = bank or (None if asked.maps else settings.options.store.bank) or None
-    says = settings_for(settings, wanted)
-    if asked.on_conflict is None:
-        asked = replace(asked, on_conflict=OnConflict(says.on_conflict or OnConflict.SKIP))
     with ExitStack() as stack:
         arriving = _arriving(settings, source, asked, stack)
-        if says.scrub_secrets:
-            arriving.scrub_if_it_can_be()
         arriving.verify(asked.trusted_keys, asked.unsafe_accept, remember=not asked.dry_run)
         store: Store | None = None
         if not asked.dry_run:
@@ -79,9 +77,8 @@ def import_file(
             store = stack.enter_context(opened_store(settings, read_only=True))
         if asked.re_extract_entities:
             arriving.extract_entities()
-        work = Work(settings, store, arriving, wanted, asked, None if asked.dry_run else owner)
-        stack.callback(work.close)
-        work.plan()
+        maker = None if asked.dry_run else owner
+        work = _planned(settings, store, arriving, wanted, asked, maker, stack)
         arriving.require_unchanged()
         if not asked.dry_run:
             work.log()
@@ -115,6 +112,66 @@ def import_file(
         unaccepted=unaccepted(arriving.report, asked.accept_loss),
         advice=None if _is_vouched_for(arriving) else _advice(list(work.banks.values())),
     )
+
+
+def _by_settings(
+    settings: Settings, wanted: str | None, asked: ImportOptions, arriving: Arriving
+) -> ImportOptions:
+    """Return what is asked for, completed by the settings of the bank that is meant."""
+    says = settings_for(settings, wanted)
+    if says.scrub_secrets:
+        arriving.scrub_if_it_can_be()
+    if asked.on_conflict is not None:
+        return asked
+    return replace(asked, on_conflict=OnConflict(says.on_conflict or OnConflict.SKIP))
+
+
+def _planned(  # noqa: PLR0913 - of an import that is under way
+    settings: Settings,
+    store: Store | None,
+    arriving: Arriving,
+    wanted: str | None,
+    asked: ImportOptions,
+    owner: Owners | None,
+    stack: ExitStack,
+) -> Work:
+    """Return the import into the bank that is named, each owner's, or the default bank, planned."""
+
+    def planned(bank: str | None, one_owner: OneOwner | None) -> Work:
+        chosen = _by_settings(settings, bank, asked, arriving)
+        work = Work(settings, store, arriving, bank, chosen, owner, one_owner=one_owner)
+        stack.callback(work.close)
+        work.plan()
+        return work
+
+    if wanted is None and not asked.maps and arriving.is_personal:
+        default = _default_bank(settings, store)
+        if default is not None:
+            return planned(default, "personal")
+    try:
+        return planned(wanted, None)
+    except NoOwnerError:
+        default = _default_bank(settings, store)
+        if default is None:
+            raise
+        return planned(default, "unowned")
+
+
+def _default_bank(settings: Settings, store: Store | None) -> str | None:
+    """Return the name or ID of the default bank; None if there is no bank yet.
+
+    Raises:
+        UsageError: If there are several, and none is the default.
+    """
+    if store is None:
+        return None
+    try:
+        bank = chosen_bank(settings, store, None)
+    except UnknownBankError:
+        return None
+    with store.reading() as reader:
+        name = name_of(reader, bank)
+        return name if name is not None and called(reader, name) == [bank] else bank
 
 
 def _is_vouched_for(arriving: Arriving) -> bool:

@@ -40,7 +40,7 @@ from satchel.transfer.incoming.batch import Batch, Begun, logged_part, take_back
 from satchel.transfer.incoming.plan import Plan, is_vacant
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
 from satchel.transfer.incoming.stage import COMMIT_BYTES, NotAtOnceError
-from satchel.transfer.incoming.tenants import Tenants, maps_from
+from satchel.transfer.incoming.tenants import OneOwner, Tenants, maps_from
 from satchel.transfer.near.finding import names_of
 from satchel.transfer.receipts.account import Account
 from satchel.transfer.receipts.census import Census
@@ -75,9 +75,10 @@ class Work:
         wanted: The bank that everything goes into; None for one for each owner.
         asked: What is asked for.
         owner: Gives the key that owns banks that are made; None for planning only.
+        one_owner: Why ``wanted`` is the default bank; None where it is not for that.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that one import is made of
         self,
         settings: Settings,
         store: Store | None,
@@ -85,8 +86,11 @@ class Work:
         wanted: str | None,
         asked: ImportOptions,
         owner: Owners | None,
+        *,
+        one_owner: OneOwner | None = None,
     ) -> None:
-        self.tenants = Tenants(wanted, maps_from(asked.maps), counting=asked.dry_run)
+        maps = maps_from(asked.maps)
+        self.tenants = Tenants(wanted, maps, counting=asked.dry_run, one_owner=one_owner)
         self.banks: dict[str, BankImported] = {}
         """By name."""
 

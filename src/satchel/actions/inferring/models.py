@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
 from satchel.errors import ConfigError, MissingExtraError, UsageError
@@ -28,6 +30,10 @@ STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentenc
 NEURAL, FOLDER, OLLAMA = "minilm", "onnx", "ollama"
 _OPENAI_URL, _OPENAI_KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
 _OLLAMA_URL = "http://127.0.0.1:11434"
+_SERVERS = {OLLAMA: _OLLAMA_URL, SERVER: _OPENAI_URL}
+_ADDRESS = "@http"
+"""Begins the address of a server behind the name of a model."""
+
 EXTRACTIVE, PRESIDIO = "extractive", "presidio"
 
 _PATIENCE = 60.0
@@ -41,7 +47,8 @@ def embedder_of(settings: Settings, name: str | None = None, made: Made | None =
         settings: Says which one is meant when none is named, and how a server is reached.
         name: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; or a library or server
             with its model: ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``,
-            ``fastembed:MODEL`` or ``onnx:FOLDER``.
+            ``fastembed:MODEL`` or ``onnx:FOLDER``. That of a server may end with its address,
+            as ``openai:MODEL@http://127.0.0.1:8080/v1``.
         made: Vectors that it made before; how many numbers they have need not be found out then.
 
     Raises:
@@ -49,9 +56,10 @@ def embedder_of(settings: Settings, name: str | None = None, made: Made | None =
         ConfigError: If it is a server, and not configured.
         MissingExtraError: If what it needs is not installed.
     """
-    found = name or settings.options.inference.embedder
-    scheme, _, model = found.partition(":")
-    if model and scheme in _SCHEMES:
+    configured = settings.options.inference.embedder
+    found = name or configured
+    if is_named(found):
+        found = _with_address(found, configured)
         named = _named(found, settings.options.inference)
         if made is not None and made.model == named.model and made.revision == named.revision:
             named.assume(made.dimensions)
@@ -65,13 +73,45 @@ def embedder_of(settings: Settings, name: str | None = None, made: Made | None =
     return _EMBEDDERS[found](settings.options.inference)
 
 
+def _with_address(name: str, configured: str) -> str:
+    """Return a name with the address that the configuration has for its model.
+
+    Raises:
+        UsageError: If it names another address: where memories are sent is the operator's choice.
+    """
+    if name == configured:
+        return name
+    *model, address = _parts(name)
+    if address:
+        raise UsageError(
+            "the address of a server is part of the configuration",
+            field="model",
+            hint=f'Set embedder = "{name}" in [inference].',
+        )
+    *known, _ = _parts(configured)
+    return configured if model == known else name
+
+
 @lru_cache(8)  # a model that is loaded, and vectors that were made, serve the next question too
 def _named(name: str, settings: InferenceSettings) -> "CachedEmbedder":
     """Return the embedder of a library or a server, with its model in its name."""
     from satchel.inference.cache import CachedEmbedder
 
-    scheme, _, model = name.partition(":")
+    scheme, model, address = _parts(name)
+    settings = structs.replace(settings, base_url=address or settings.base_url)
     return CachedEmbedder(_SCHEMES[scheme](settings, model, settings.dimensions))
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """Return the library or server of a name, its model, and the server's address if it has one.
+
+    ``openai:MODEL@http://127.0.0.1:8080/v1`` has one. Vectors are named without it.
+    """
+    scheme, _, model = name.partition(":")
+    if scheme not in _SERVERS:
+        return scheme, model, ""
+    model, at, rest = model.partition(_ADDRESS)
+    return scheme, model, at[1:] + rest
 
 
 def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
@@ -123,24 +163,24 @@ def keeping(settings: Settings) -> Keeper:
 
 def is_named(name: str) -> bool:
     """Tell whether a name is that of a library or a server with its model."""
-    scheme, _, model = name.partition(":")
+    scheme, model, _ = _parts(name)
     return bool(model) and scheme in _SCHEMES
 
 
 def _made_by(named: str, made: Made) -> bool:
     """Tell whether vectors are named by what the configuration names."""
-    scheme, _, model = named.partition(":")
+    scheme, model, _ = _parts(named)
     if scheme == FOLDER and model:
         return made.model == f"{FOLDER}:{Path(model).expanduser().resolve().name}"
-    return is_named(named) and made.model == named
+    return is_named(named) and made.model == f"{scheme}:{model}"
 
 
 def _is_here(settings: InferenceSettings) -> bool:
     """Tell whether the model that is named runs on this machine."""
-    scheme = settings.embedder.partition(":")[0]
-    if scheme not in (SERVER, OLLAMA):
+    scheme, _, address = _parts(settings.embedder)
+    if scheme not in _SERVERS:
         return True
-    address = settings.base_url or (_OLLAMA_URL if scheme == OLLAMA else _OPENAI_URL)
+    address = address or settings.base_url or _SERVERS[scheme]
     from satchel.inference.endpoint import is_here
 
     return is_here(address)

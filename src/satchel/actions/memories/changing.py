@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import field
 
 from satchel.actions.memories.drafting import GIVEN, Members, labels, sealed_of
 from satchel.actions.memories.naming import (
@@ -20,6 +21,7 @@ from satchel.actions.memories.naming import (
     versions_of,
 )
 from satchel.actions.memories.remembering import MOST_TRIES, contents, parents_of, superseding
+from satchel.actions.memories.values import Memory, stored
 from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
 from satchel.ledger.logged import Logged
@@ -54,18 +56,16 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """Other memories that it was drawn from, as ``remember`` takes them; None for the same."""
 
 
-class Revised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a memory that was to be changed."""
-
-    id: str
-    """Of the version that is current now."""
+class Revised(Memory, frozen=True, kw_only=True, omit_defaults=True):
+    """The version of a memory that is current now, with what changed."""
 
     bank: str
-    place: int
-    replaces: str | None = None
-    """Id of the version before."""
+    """The bank's ID."""
 
-    fields: list[str] = []
+    replaces: str | None = None
+    """ID of the version before."""
+
+    fields: list[str] = field(default_factory=list)
     """The members that are different."""
 
     is_new: bool
@@ -238,7 +238,7 @@ def _revise(
         members = _edited(view, old, edit)
         fields = differing(old.record.value, sealed_of(members, limits).value)
         if not fields:
-            return Revised(id=old.record.id, bank=bank.id, place=old.seq, is_new=False)
+            return Revised(**stored(bank, old.record, old.seq), bank=bank.id, is_new=False)
         if correction:
             _require_all_said(old.record.value, fields)
         _keep_trust(bank, view, old, members)
@@ -257,7 +257,11 @@ def _revise(
     changed = [made.id, old.record.id]
     bank.tell("on_update", changed, {"memories": 1}, lambda: contents(bank, changed))
     return Revised(
-        id=made.id, bank=bank.id, place=place, replaces=old.record.id, fields=fields, is_new=True
+        **stored(bank, made, place),
+        bank=bank.id,
+        replaces=old.record.id,
+        fields=fields,
+        is_new=True,
     )
 
 

@@ -84,7 +84,7 @@ def graph(bank: OpenBank, *, limit: int, everything: bool) -> Graph:
 def _node(view: View, logged: Logged, moment: str) -> Node:
     model = logged.model
     if isinstance(model, Entry):
-        text, tags = memory_of(view, logged, moment=moment).gist, list(model.tags)
+        text, tags = memory_of(view, logged, moment=moment).text, list(model.tags)
     else:
         text, tags = "", []
         if isinstance(model, GraphNode):

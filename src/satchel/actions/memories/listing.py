@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, takewhile
+from typing import overload
 
 import msgspec
 
@@ -93,6 +94,19 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __len__(self) -> int:
         return len(self.memories)
 
+    @overload
+    def __getitem__(self, index: int) -> Memory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Memory]: ...
+
+    def __getitem__(self, index: int | slice) -> Memory | list[Memory]:
+        return self.memories[index]
+
+    def __repr__(self) -> str:
+        more = "" if self.next is None else f", next={self.next}"
+        return f"Listing(memories={self.memories!r}{more})"
+
 
 def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None = None) -> Listing:
     """Return a page of memories, each proved to be in the log.
@@ -117,7 +131,7 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
         shown = with_retracted(view, shown)
     there_is_more = len(found) > wanted.limit
     return Listing(
-        memories=shown, next=shown[-1].place if there_is_more else None, size=size, notes=notes
+        memories=shown, next=shown[-1].position if there_is_more else None, size=size, notes=notes
     )
 
 

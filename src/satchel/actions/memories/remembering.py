@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
+from msgspec import field
 
 from satchel.actions.memories.drafting import Members, sealed_of
 from satchel.actions.memories.naming import find_memory
-from satchel.actions.memories.values import PROVIDER
+from satchel.actions.memories.values import PROVIDER, Memory, stored
 from satchel.actions.opened import OpenBank
 from satchel.continuity.drafting import said_from
 from satchel.errors import (
@@ -40,32 +40,28 @@ _AGENT = "agent:"
 _OF_EACH_TIME = ("id", "nonce", "created_at", "updated_at")
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of something that was to be remembered."""
+class Remembered(Memory, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory that was stored, with what became of it."""
 
-    id: str
     bank: str
-    """The bank's id."""
-
-    place: int
-    """Its place in the log."""
+    """The bank's ID."""
 
     replaces: str | None = None
-    """Id of the version that it takes the place of."""
+    """ID of the version that it replaces."""
 
     is_new: bool
     """False where the very same was remembered under its key already, so nothing was written."""
 
-    secrets: dict[str, int] = {}
+    secrets: dict[str, int] = field(default_factory=dict)
     """What looks like keys, tokens, passwords and cards, by kind."""
 
     secrets_kept: int = 0
     """How many of them were kept as they are."""
 
-    turns: list[str] = []
+    turns: list[str] = field(default_factory=list)
     """Ids of all turns, where messages were remembered; ``id`` is the last one's."""
 
-    flagged: list[str] = []
+    flagged: list[str] = field(default_factory=list)
     """Why it reads like a prompt. It is stored, listed and recalled like any other, and withheld
     from what is provided as context until it is released."""
 
@@ -148,9 +144,8 @@ def remember_messages(
     places, ids = asked.ledger.append(records), [made.id for made in records]
     asked.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(asked, ids))
     return Remembered(
-        id=ids[-1],
+        **stored(asked, records[-1], places[-1]),
         bank=asked.id,
-        place=places[-1],
         is_new=True,
         turns=ids,
         secrets=screening.found,
@@ -243,7 +238,9 @@ def _remember(
         there = view.current(slot) if slot is not None else None
         if there is not None:
             if _same(made, there) and bank.shows("read"):
-                return Remembered(id=there.record.id, bank=bank.id, place=there.seq, is_new=False)
+                return Remembered(
+                    **stored(bank, there.record, there.seq), bank=bank.id, is_new=False
+                )
             again = sealed_of(_following(said, members, there), limits)
             made = _screened(again, Screening(scrub=screening.scrub), limits)
         given = view.unchanged([there] if there is not None else [])
@@ -253,9 +250,8 @@ def _remember(
     place = bank.ledger.append(records, given=given)[0]
     bank.tell("on_remember", [made.id], {"memories": 1}, lambda: contents(bank, [made.id]))
     return Remembered(
-        id=made.id,
+        **stored(bank, made, place),
         bank=bank.id,
-        place=place,
         replaces=there.record.id if there is not None and bank.shows("read") else None,
         is_new=True,
         secrets=screening.found,

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
 from satchel.actions.memories.changing import CORRECTION, differing
 from satchel.actions.memories.naming import find_memory, find_record, versions_of
 from satchel.actions.memories.retraction import with_retracted
-from satchel.actions.memories.values import Memory, memory_of, notes_of, state_of
+from satchel.actions.memories.values import Memory, fields_of, memory_of, notes_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError
 from satchel.ledger.columns import LINKS
@@ -41,26 +41,20 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """Whose key signed it."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record of a bank."""
+class Shown(Memory, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory with its record, versions and proof; or a record of another type."""
 
     record: JsonObject
     """As it was sealed."""
 
-    memory: Memory | None = None
-    """The same, when it is a memory, as listings show it."""
-
-    place: int
-    arrived_at: str
-    state: str
-    versions: list[str] = []
+    versions: list[str] = msgspec.field(default_factory=list)
     """Ids of all its versions, oldest first, where there are several."""
 
-    children: list[str] = []
+    children: list[str] = msgspec.field(default_factory=list)
     """Ids of the memories that were drawn from it."""
 
     proof: Proof
-    notes: list[str] = []
+    notes: list[str] = msgspec.field(default_factory=list)
     """What this machine saw of the bank and was given up; whether it is a stranger's."""
 
 
@@ -73,7 +67,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: str
     """When, by the clock of who said it, or else when it arrived."""
 
-    place: int
+    position: int
     by: str | None = None
     """Id of the version that took its place."""
 
@@ -81,22 +75,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     actor: str | None = None
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Version(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """One version of a memory."""
 
-    id: str
-    place: int
-    arrived_at: str
-    state: str
-    memory: Memory
-    differs: dict[str, list[Any]] = {}
+    differs: dict[str, list[Any]] = msgspec.field(default_factory=dict)
     """What is different from the version before: by name, what it was and what it is; None for
     what is absent."""
 
     corrects: bool = False
     """Whether it says that the version before was wrong."""
 
-    events: list[Event] = []
+    events: list[Event] = msgspec.field(default_factory=list)
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,6 +97,24 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     notes: list[str] = []
     """What this machine saw of the bank and was given up; whether it is a stranger's."""
+
+    def __iter__(self) -> Iterator[Version]:
+        return iter(self.versions)
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+    @overload
+    def __getitem__(self, index: int) -> Version: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Version]: ...
+
+    def __getitem__(self, index: int | slice) -> Version | list[Version]:
+        return self.versions[index]
+
+    def __repr__(self) -> str:
+        return f"History(versions={self.versions!r})"
 
 
 def show(bank: OpenBank, wanted: str) -> Shown:
@@ -123,7 +130,6 @@ def show(bank: OpenBank, wanted: str) -> Shown:
     with bank.asked("show").ledger.reading() as view:
         found = find_record(view, wanted)
         moment, head = now(), view.head
-        entry = isinstance(found.model, Entry)
         versions = [each.record.id for each in versions_of(view, found)]
         view.require_columns(LINKS)
         children = [
@@ -131,14 +137,12 @@ def show(bank: OpenBank, wanted: str) -> Shown:
             for each in view.neighbours(found.record.id, incoming=True)
             if isinstance(each.model, Entry)
         ]
+        memory = memory_of(view, found, moment=moment)
+        if isinstance(found.model, Entry):
+            (memory,) = with_retracted(view, [memory])
         return Shown(
+            **fields_of(memory),
             record=found.record.value,
-            memory=with_retracted(view, [memory_of(view, found, moment=moment)])[0]
-            if entry
-            else None,
-            place=found.seq,
-            arrived_at=found.row.at,
-            state=state_of(view, found, moment=moment),
             versions=versions if len(versions) > 1 else [],
             children=children,
             notes=notes_of(view),
@@ -217,11 +221,7 @@ def _new(found: Iterable[Logged], seen: set[int]) -> Iterator[Logged]:
 def _version(view: View, logged: Logged, before: Logged | None, moment: str) -> Version:
     events = [_event(each) for each in _statuses(view, logged)]
     return Version(
-        id=logged.record.id,
-        place=logged.seq,
-        arrived_at=logged.row.at,
-        state=state_of(view, logged, moment=moment),
-        memory=memory_of(view, logged, moment=moment),
+        **fields_of(memory_of(view, logged, moment=moment)),
         differs={} if before is None else _differences(before, logged),
         corrects=before is not None and _corrects(view, before, logged),
         events=events,
@@ -238,7 +238,7 @@ def _event(logged: Logged) -> Event:
     return Event(
         state=status.state,
         at=status.at or logged.row.at,
-        place=logged.seq,
+        position=logged.seq,
         by=status.by,
         reason=status.reason,
         actor=status.actor,

@@ -1,23 +1,33 @@
 """A memory as people and programs are shown it."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from satchel.actions.opened import OpenBank
+from satchel.code_graph.spoken import CodeContext
 from satchel.ledger.epochs import BankStanding
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Json, JsonObject, Origin, Scope, is_id
 from satchel.memory.records import Redaction
-from satchel.memory.times import now
+from satchel.memory.showing import text_of
+from satchel.memory.times import now, to_datetime
 from satchel.ports.rows import PENDING, RETIRING
+from satchel.seal.records import Sealed
 
 CURRENT, EXPIRED = "current", "expired"
 
 PROVIDER = "satchel"
 """Stands in the origin of a memory that its caller gave a key."""
 
+_TEXT = "text_of_"
+"""Begins the name of a field that holds as text what a property gives as a datetime."""
+
+_SHOWN = 72
+_SHOWN_DIGITS = len("blake3:") + 8
 _COMMON = frozenset(Entry.__struct_fields__)
 
 
@@ -44,12 +54,61 @@ class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.at[:19].replace('T', ' ')}{who}: {', '.join(self.fields)}{where}"
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One memory with all that is known of it; what is absent is left out."""
+def _member(name: str) -> str:
+    return name.removeprefix(_TEXT)
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a score is made of: each part between 0 and 1, before it is weighed."""
+
+    words: float
+    """How well its words go with the question, and those of the turns around it."""
+
+    meaning: float
+    """The same of what they mean."""
+
+    thread: float
+    """How much of the question its whole conversation speaks of."""
+
+    speaker: float
+    """Whether the question names who said it."""
+
+    dated: float = 0.0
+    """Whether it names a time, where the question asks for one."""
+
+    time: float = 0.0
+    """Whether it is of the time that the question names."""
+
+    phrase: float = 0.0
+    """Whether words that stand together in the question do so in it; of the best alone."""
+
+    reranked: float = 0.0
+    """How well a reranker finds that it answers; of the best alone."""
+
+    linked: float
+    """What it has from another memory, weighed."""
+
+    cosine: float | None = None
+    """How nearly it means the same; none without a vector."""
+
+    linked_to: str | None = None
+    """Id of the memory that an edge joins it with."""
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_member):
+    """One memory: of a listing, an answer, a history, or one that was stored just now.
+
+    Times are aware datetimes; as JSON they are text, as in the record. What is not known is None,
+    empty, or absent from the JSON.
+    """
 
     id: str
     type: str
-    text: str | None = None
+    """``semantic``, ``episodic``, ``procedural``, ``working`` or ``identity``."""
+
+    text: str
+    """In words, whatever its type."""
+
     data: Json = None
     key: str | None = None
     """The name that the caller gave it."""
@@ -59,23 +118,25 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: JsonObject = {}
     salience: float | None = None
     scope: Scope | None = None
+    """Whose it is: ``user``, ``agent``, ``run`` and ``app``."""
+
     parents: list[str] = []
-    created_at: str | None = None
-    updated_at: str | None = None
-    occurred_at: str | None = None
-    valid_from: str | None = None
-    valid_until: str | None = None
-    expires_at: str | None = None
+    text_of_created_at: str | None = None
+    text_of_updated_at: str | None = None
+    text_of_occurred_at: str | None = None
+    text_of_valid_from: str | None = None
+    text_of_valid_until: str | None = None
+    text_of_expires_at: str | None = None
     members: JsonObject = {}
     """What else it says: the members of its type, entities, sources, and any other."""
 
     origin: Origin | None = None
     """Where it was before, unless that is only its key."""
 
-    place: int
-    """Its place in the log."""
+    position: int
+    """Its position in the log."""
 
-    arrived_at: str
+    text_of_arrived_at: str | None = None
     state: str
     """``current``, or why it is not: ``superseded``, ``deleted``, ``expired``, ``rejected``."""
 
@@ -86,44 +147,180 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who redacted it, and when; absent for one that is whole."""
 
     retracted: list[str] = []
-    """Memories that it derives from, directly or not, which were corrected or deleted since."""
+    """IDs of memories it derives from that were corrected or deleted since."""
+
+    score: float | None = None
+    """How well it goes with the words of a search; the best is first."""
+
+    trust: str | None = None
+    """How far it is trusted, where it was searched for."""
+
+    tokens: int = 0
+    """About how many it takes in an answer; an overestimate."""
+
+    terms: list[str] = []
+    """Which of the words of a search it has, folded as they are searched."""
+
+    code: list[CodeContext] = []
+    """The code that it mentions, as the bank knows it now; nothing verifies that."""
+
+    other_time: bool = False
+    """Whether it is of another time than the words of a search name."""
+
+    superseded_by: str | None = None
+    """ID of its newer version, where the bank was searched as it was before."""
+
+    earlier: list[str] = []
+    """IDs of earlier versions of it, where it was searched for."""
+
+    conflicts_with: list[str] = []
+    """IDs of memories beside it in an answer that say something else of the same subject."""
+
+    why: Why | None = None
+    """What its score is made of; with ``explain``."""
 
     @property
-    def gist(self) -> str:
-        """What it says in words, on one line or several; the JSON of one that says nothing."""
-        return gist_of({"text": self.text, "data": self.data, **self.members})
+    def created_at(self) -> datetime | None:
+        """When it was made, as its record says."""
+        return _moment(self.text_of_created_at)
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """When this version was made."""
+        return _moment(self.text_of_updated_at)
+
+    @property
+    def occurred_at(self) -> datetime | None:
+        """When it happened."""
+        return _moment(self.text_of_occurred_at)
+
+    @property
+    def valid_from(self) -> datetime | None:
+        """Since when it is true."""
+        return _moment(self.text_of_valid_from)
+
+    @property
+    def valid_until(self) -> datetime | None:
+        """Until when it is true."""
+        return _moment(self.text_of_valid_until)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When it expires."""
+        return _moment(self.text_of_expires_at)
+
+    @property
+    def arrived_at(self) -> datetime | None:
+        """When it was added to the log."""
+        return _moment(self.text_of_arrived_at)
+
+    @property
+    def text_of_date(self) -> str:
+        """When it happened, else when it was made, else when it was added; as text."""
+        return self.text_of_occurred_at or self.text_of_created_at or self.text_of_arrived_at or ""
+
+    @property
+    def user(self) -> str | None:
+        """The user it belongs to."""
+        return self.scope.user if self.scope else None
+
+    @property
+    def agent(self) -> str | None:
+        """The agent it belongs to."""
+        return self.scope.agent if self.scope else None
+
+    @property
+    def run(self) -> str | None:
+        """The run or conversation it belongs to."""
+        return self.scope.run if self.scope else None
+
+    @property
+    def app(self) -> str | None:
+        """The application it belongs to."""
+        return self.scope.app if self.scope else None
+
+    @property
+    def subject(self) -> str | None:
+        """Who or what a fact is about."""
+        return self.members.get("subject")
+
+    @property
+    def predicate(self) -> str | None:
+        """What a fact says of its subject."""
+        return self.members.get("predicate")
+
+    @property
+    def object(self) -> str | None:
+        """The other end of a fact."""
+        return self.members.get("object")
+
+    def __repr__(self) -> str:
+        text = " ".join(self.text.split())
+        shown = {
+            "text": text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…",
+            "tags": self.tags,
+            "score": self.score,
+            "state": None if self.state == CURRENT else self.state,
+        }
+        more = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
+        return f"{type(self).__name__}(id={self.id[:_SHOWN_DIGITS]!r}{more})"
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else to_datetime(text)
 
 
 def memory_of(view: View, logged: Logged, *, moment: str, as_of: int | None = None) -> Memory:
-    """Return what is shown of an entry.
+    """Return what is shown of a memory; of a record of another type, ID, type and state.
 
     Args:
         view: Where it was read.
-        logged: The entry.
+        logged: The record.
         moment: When it is looked at, to tell whether it has expired.
         as_of: How long the log was then; None for now.
     """
-    entry = logged.model
-    assert isinstance(entry, Entry)  # noqa: S101 - whoever calls has looked
-    value, origin = logged.record.value, entry.origin
-    key = key_of(entry)
-    own = origin is not None and origin == Origin(provider=PROVIDER, id=key)
     return Memory(
-        id=logged.record.id,
-        type=logged.record.type,
-        key=key,
-        tags=list(entry.tags),
-        parents=list(entry.parent_ids),
-        members={name: part for name, part in value.items() if name not in _COMMON | {"type"}}
-        | {name: value[name] for name in ("entities", "sources") if name in value},
-        origin=None if own else origin,
-        place=logged.seq,
-        arrived_at=logged.row.at,
+        **members_of(logged.record),
+        position=logged.seq,
+        text_of_arrived_at=logged.row.at,
         state=state_of(view, logged, moment=moment, as_of=as_of),
         held=logged.row.hold,
         redacted=redacted_of(view, logged),
-        **{name: getattr(entry, name) for name in _SAME},
     )
+
+
+def members_of(record: Sealed) -> dict[str, Any]:
+    """Return what a record says by itself, as members of ``Memory``; of any type of record."""
+    entry, value = record.model, record.value
+    made: dict[str, Any] = {"id": record.id, "type": record.type, "text": ""}
+    if not isinstance(entry, Entry):
+        return made
+    key, origin = key_of(entry), entry.origin
+    own = origin is not None and origin == Origin(provider=PROVIDER, id=key)
+    made |= {
+        "text": entry.text or text_of(entry),
+        "key": key,
+        "tags": list(entry.tags),
+        "parents": list(entry.parent_ids),
+        "members": {name: part for name, part in value.items() if name not in _COMMON | {"type"}}
+        | {name: value[name] for name in ("entities", "sources") if name in value},
+        "origin": None if own else origin,
+    }
+    made |= {name: getattr(entry, name) for name in _SAME}
+    return made | {f"{_TEXT}{name}": getattr(entry, name) for name in _TIMES}
+
+
+def stored(bank: OpenBank, record: Sealed, position: int) -> dict[str, Any]:
+    """Return the fields of a memory that is current now; its content for who may read it."""
+    made = members_of(record)
+    if not bank.shows("read"):
+        made = {"id": record.id, "type": record.type, "text": ""}
+    return {**made, "position": position, "state": CURRENT}
+
+
+def fields_of(memory: Memory) -> dict[str, Any]:
+    """Return the fields of a memory by name, for a result that is one and more."""
+    return {name: getattr(memory, name) for name in Memory.__struct_fields__}
 
 
 def redacted_of(view: View, logged: Logged) -> Redacted | None:
@@ -141,10 +338,8 @@ def redacted_of(view: View, logged: Logged) -> Redacted | None:
     )
 
 
-_SAME = (
-    *("text", "data", "kind", "metadata", "salience", "scope"),
-    *("created_at", "updated_at", "occurred_at", "valid_from", "valid_until", "expires_at"),
-)
+_SAME = ("data", "kind", "metadata", "salience", "scope")
+_TIMES = ("created_at", "updated_at", "occurred_at", "valid_from", "valid_until", "expires_at")
 
 
 def key_of(entry: Entry) -> str | None:

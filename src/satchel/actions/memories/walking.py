@@ -258,7 +258,7 @@ def _things(view: View, names: Iterable[str], *, everything: bool = False) -> di
                 id=name,
                 state=state,
                 type=logged.record.type,
-                text=memory_of(view, logged, moment=moment).gist if shown else None,
+                text=memory_of(view, logged, moment=moment).text if shown else None,
             )
     return found
 

@@ -106,6 +106,7 @@ class ExportRequest(ExportSettings):
             flag="--output",
             short="-o",
             metavar="PATH",
+            cli_default="-",
             http=ONE_FILE,
         ),
     ]
@@ -162,8 +163,8 @@ class Banks:
     open: Callable[[str], OpenBank | LiveBank]
     """Opens one by its name or ID."""
 
-    owner: Owners
-    """Gives the key that owns banks that are created."""
+    owner: Callable[[str | None], keys.SigningKey]
+    """Gives the key of a name that owns banks that are created."""
 
     read_only: bool = False
 

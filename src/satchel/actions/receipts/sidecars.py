@@ -55,7 +55,7 @@ def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: boo
                 raise TargetExistsError(
                     "there is a sidecar of that name already",
                     file=str(there),
-                    hint="Use --force (overwrite=True) to replace both.",
+                    hint="Use --overwrite (overwrite=True) to replace both.",
                 )
 
 

@@ -109,11 +109,10 @@ def list_sessions(bank: OpenBank, options: SessionListOptions) -> SessionList:
     """List the newest conversations, each fork below the one that it continues."""
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
-        found = finding.sessions(view, limit=options.limit + 1, archived=options.include_archived)
-        if len(found) <= options.limit:
-            return SessionList(sessions=found)
-        newest = finding.sessions(view, limit=options.limit, archived=options.include_archived)
-        return SessionList(sessions=newest, more=True)
+        found, more = finding.newest_sessions(
+            view, limit=options.limit, archived=options.include_archived
+        )
+        return SessionList(sessions=found, more=more)
 
 
 @operation(

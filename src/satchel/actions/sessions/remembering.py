@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import msgspec
 
+from satchel.actions.memories.values import Memory
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.recalling import Answer, Memory, recall_memories
+from satchel.actions.recalling import Answer, recall_memories
 from satchel.continuity.elements import key_of, members
 from satchel.continuity.finding import find, lineage, size_there
 from satchel.errors import UsageError

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
 from satchel.actions.memories.operations import Actor, DryRun, Ids, Reason, Texts, Type
+from satchel.actions.operating.options import TrustedKeys, UnsafeAccept
 from satchel.actions.recall import Trust
 from satchel.errors import UsageError
 from satchel.ports.inference.summariser import Summariser
@@ -13,9 +14,6 @@ from satchel.ports.operations import Absent, Option, Options
 from satchel.rehydrate.asked import Enforce, Framing, Judge, Similarity, Style
 
 OWNER_ONLY = {"mcp": "A person decides it, not the agent whose memory it is."}
-
-Accepted = Literal["unsigned", "stranger", "entries-only", "incomplete"]
-"""Verdicts on a sealed file that a caller may accept."""
 
 SummariserName = Literal["sentences", "openai"]
 
@@ -116,16 +114,6 @@ class RehydrateOptions(Options):
 
 FileFormat = Annotated[
     str | None, Option("Format of the file. Default: detected.", flag="--from", values="format")
-]
-UnsafeAccept = Annotated[
-    Accepted | Sequence[Accepted],
-    Option("Accept a sealed file with this verdict. Repeatable."),
-]
-TrustedKeys = Annotated[
-    str | Sequence[str],
-    Option(
-        "Key to trust for this call, as did:key, hex or a file. Repeatable.", flag="--trust-key"
-    ),
 ]
 
 

@@ -1,26 +1,24 @@
-"""Whole agents, awaited."""
+"""``satchel.Agents`` for programs that await."""
 
-from collections.abc import Callable, Coroutine
-from functools import partial, update_wrapper
-from typing import Any, ParamSpec, TypeVar
+from pathlib import Path
 
-from satchel.api.agents import moving
-from satchel.api.away import away
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+from satchel.api import agents as plain
+from satchel.api.away import awaited
 
 
-def _awaited(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
-    """Return a function that awaits one of the same arguments."""
+class Agents:
+    """As ``satchel.Agents``, awaited."""
 
-    async def there(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await away(partial(call, *args, **kwargs))
+    def __init__(
+        self,
+        *,
+        home: str | Path | None = None,
+        config: str | Path | None = None,
+        store: str | Path | None = None,
+    ) -> None:
+        self._plain = plain.Agents(home=home, config=config, store=store)
 
-    update_wrapper(there, call)
-    return there
-
-
-agents = _awaited(moving.agents)
-export_agent = _awaited(moving.export_agent)
-import_agent = _awaited(moving.import_agent)
+    show = awaited(plain.Agents.show)
+    export = awaited(plain.Agents.export)
+    import_ = awaited(plain.Agents.import_)
+    list = awaited(plain.Agents.list)

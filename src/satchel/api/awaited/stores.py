@@ -5,6 +5,8 @@ and what it writes is written. The ``CancelledError`` says so in a note. Look be
 or give a memory a ``key``, under which doing it twice is the same as once.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import (
     Awaitable,
@@ -31,6 +33,7 @@ from satchel.api import waking as plain_waking
 from satchel.api.arguments import FilePath
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
 from satchel.api.away import awaited, away
+from satchel.api.operations import Awaited
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -78,9 +81,9 @@ async def decrypt_store(
 
 def _of_sources(
     call: Callable[Concatenate[plain_waking.Waking | FilePath, _P], plain_waking.Rehydrated],
-) -> Callable[Concatenate["Bank | FilePath", _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
+) -> Callable[Concatenate[Bank | FilePath, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
     async def pipeline(
-        source: "Bank | FilePath", /, *args: _P.args, **given: _P.kwargs
+        source: Bank | FilePath, /, *args: _P.args, **given: _P.kwargs
     ) -> plain_waking.Rehydrated:
         plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
         return await away(partial(call, plain, *args, **given))
@@ -124,17 +127,17 @@ class Bank:
         return Quarantine(self._plain.quarantine)
 
     @property
-    def code(self) -> "Code":
+    def code(self) -> Code:
         """The code that its memories speak of; see ``satchel.Bank.code``."""
         return Code(self._plain.code)
 
     @property
-    def sessions(self) -> "Sessions":
+    def sessions(self) -> Sessions:
         """As ``satchel.Bank.sessions``."""
         return Sessions(self._plain.sessions)
 
     @property
-    def files(self) -> "Files":
+    def files(self) -> Files:
         """As ``satchel.Bank.files``, opened by ``await bank.files.open()``."""
         return Files(self._plain)
 
@@ -157,6 +160,8 @@ class Bank:
     raw = awaited(plain_bank.Bank.raw)
     history = awaited(plain_bank.Bank.history)
     stats = awaited(plain_bank.Bank.stats)
+    config = awaited(plain_bank.Bank.config)
+    set_config = awaited(plain_bank.Bank.set_config)
     embed = awaited(plain_bank.Bank.embed)
     duplicates = awaited(plain_bank.Bank.duplicates)
     links = awaited(plain_bank.Bank.links)
@@ -166,11 +171,11 @@ class Bank:
     list = awaited(plain_bank.Bank.list)
 
 
-class Satchel:
+class Satchel(Awaited, plain_satchel.StoreCalls):
     """As ``satchel.Satchel``, awaited."""
 
     def __init__(self, plain: plain_satchel.Satchel) -> None:
-        self._plain = plain
+        self._plain: plain_satchel.Satchel = plain
 
     @classmethod
     def open(  # noqa: PLR0913 - each is asked for on its own
@@ -186,7 +191,7 @@ class Satchel:
         identities: Sequence[str | Path] = (),
         file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
-    ) -> "Opening":
+    ) -> Opening:
         """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
 
         Args and Raises: as ``satchel.Satchel.open``.
@@ -215,28 +220,10 @@ class Satchel:
         """Start a bank; see ``satchel.Satchel.create_bank``."""
         return Bank(await away(partial(self._plain.create_bank, name)))
 
-    use_bank = awaited(plain_satchel.Satchel.use_bank)
-    diff = awaited(plain_satchel.Satchel.diff)
-    banks = awaited(plain_satchel.Satchel.banks)
-    list_banks = awaited(plain_satchel.Satchel.list_banks)
-    export_bank = awaited(plain_satchel.Satchel.export_bank)
-    import_bank = awaited(plain_satchel.Satchel.import_bank)
-    export_bank_config = awaited(plain_satchel.Satchel.export_bank_config)
-    import_bank_config = awaited(plain_satchel.Satchel.import_bank_config)
-    sink = awaited(plain_satchel.Satchel.sink)
-    receipts = awaited(plain_satchel.Satchel.receipts)
-    receipt = awaited(plain_satchel.Satchel.receipt)
-    jobs = awaited(plain_satchel.Satchel.jobs)
-    resume_job = awaited(plain_satchel.Satchel.resume_job)
-    cancel_job = awaited(plain_satchel.Satchel.cancel_job)
-    watch = awaited(plain_satchel.Satchel.watch)
-
     @property
     def hook_counts(self) -> HookCounts:
         """As ``satchel.Satchel.hook_counts``."""
         return self._plain.hook_counts
-
-    close = awaited(plain_satchel.Satchel.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -40,7 +40,11 @@ class ChatGPT:
         suffixes=(),
         spec="ChatGPT data export, one file or shards, to September 2026",
         checked="2026-11-22",
-        traits=Traits(components=frozenset({Component.SEMANTIC, Component.IDENTITY}), writes=False),
+        traits=Traits(
+            components=frozenset({Component.SEMANTIC, Component.IDENTITY}),
+            writes=False,
+            personal=True,
+        ),
     )
 
     def recognises(self, place: Place) -> bool:

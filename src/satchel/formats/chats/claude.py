@@ -44,7 +44,11 @@ class Claude:
         suffixes=(),
         spec="Claude.ai data export, conversations, projects and memories, to September 2026",
         checked="2026-11-22",
-        traits=Traits(components=frozenset({Component.SEMANTIC, Component.IDENTITY}), writes=False),
+        traits=Traits(
+            components=frozenset({Component.SEMANTIC, Component.IDENTITY}),
+            writes=False,
+            personal=True,
+        ),
     )
 
     def recognises(self, place: Place) -> bool:

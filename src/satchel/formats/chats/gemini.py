@@ -48,7 +48,7 @@ class Gemini:
         suffixes=(),
         spec="Google Takeout, My Activity of Gemini Apps, JSON and HTML, to 2026",
         checked="2026-11-22",
-        traits=Traits(components=frozenset({Component.IDENTITY}), writes=False),
+        traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
     )
 
     def recognises(self, place: Place) -> bool:

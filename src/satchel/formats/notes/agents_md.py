@@ -231,7 +231,7 @@ def _there(target: Target, writing: Writing) -> Parted | None:
         raise TargetExistsError(
             "somebody changed what is between the marks",
             file=str(target.path),
-            hint="Import the file to keep it, or use --force to replace it.",
+            hint="Import the file to keep it, or use --overwrite to replace it.",
         )
     return found
 

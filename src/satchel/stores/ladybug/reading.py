@@ -129,6 +129,8 @@ class View(Statements):
             f" ORDER BY r.place {'DESC' if newest_first else 'ASC'} LIMIT $most"
         )
         while found := self._all(cypher, **values):
+            if not all(isinstance(size, int) for _, size in found):
+                raise damaged(self._name, "a column holds what it cannot")
             for places in _weighed(found):
                 yield from sorted(self._at(places), key=_seq, reverse=newest_first)
             last = found[-1][0]

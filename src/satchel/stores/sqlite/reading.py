@@ -41,7 +41,12 @@ _KINDS: Kinds = (
     *(int, bytes, str, str, _BYTES, int, (int, NoneType), int, _BYTES, _TEXT),
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
-_SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
+_HOLD = "CASE WHEN record.hold IN (0, 1) THEN record.hold END"
+"""Gives no number, which is refused, where the column holds another one."""
+
+_SELECT = f"SELECT {', '.join(f'record.{name}' for name in _COLUMNS)} FROM record".replace(  # noqa: S608 - our own names
+    "record.hold", _HOLD
+)
 _NOMINATED = """
 SELECT place, score FROM (
     SELECT words.rowid AS place, round(rank, 9) AS score FROM words {joined}
@@ -55,7 +60,7 @@ SELECT count(*), coalesce(min(rowid), 0) FROM (
 )"""
 _IS_MARKED = "(retired IS NOT NULL OR hold <> 0 OR bank <> ?)"
 _MARKED = f"""
-SELECT place, bank, id, type, at, retired, hold FROM record
+SELECT place, bank, id, type, at, retired, {_HOLD} FROM record
 WHERE place BETWEEN ? AND ? AND {_IS_MARKED}"""  # noqa: S608 - our own names
 _NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
 _ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
@@ -187,12 +192,15 @@ class View(Banks):
         then, and merges; it would go through a whole bank for a type that few records have. Those
         that are no memories are such types: a bank is known by them before anything else is read.
         """
-        of_one = (wanted.session, wanted.run, wanted.user, wanted.slot)  # which have indexes
+        bank = f"bank = {self._number(bank)} AND"
+        if any(name is not None for name in (wanted.session, wanted.run, wanted.slot)):
+            yield f"{_SELECT} WHERE {bank}", wanted  # whose indexes begin with the bank
+            return
         is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
-        is_few = is_few and all(name is None for name in of_one)
+        is_few = is_few and wanted.user is None
         if wanted.types and (is_few or wanted.types.isdisjoint(_MEMORIES)):
-            typed = f"{_SELECT} INDEXED BY record_type WHERE bank = {self._number(bank)} AND"
             for one in sorted(wanted.types):
+                typed = f"{_SELECT} INDEXED BY record_type WHERE {bank}"
                 yield typed, replace(wanted, types=frozenset([one]))
         else:
             yield f"{_SELECT} WHERE", wanted

@@ -335,9 +335,9 @@ def progress(
         if not is_shown and monotonic() - began >= after:
             bar.start()
             is_shown = True
-        due = is_shown and monotonic() - drawn >= _REDRAWN
-        bar.update(task, completed=done, total=total, refresh=due)
-        drawn = monotonic() if due else drawn
+        if is_shown and (monotonic() - drawn >= _REDRAWN or done == total):
+            bar.update(task, completed=done, total=total, refresh=True)
+            drawn = monotonic()
 
     try:
         yield tell

@@ -37,6 +37,7 @@ def command(
     bank: Opens | None = None,
     bank_help: str = BANK.help,
     label: str = "",
+    unit: str = "records",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
     extra: type[Any] | None = None,
@@ -56,6 +57,7 @@ def command(
             options.
         bank_help: What ``--bank`` means, if not the bank to work on.
         label: Of the progress bar, where the operation reports progress.
+        unit: What it counts: ``records`` or ``bytes``.
         internal: Returns what the command line supplies besides the options, other than the keys of
             owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
         status: Returns the exit status for a result.
@@ -76,7 +78,11 @@ def command(
         as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
         given = _given(offered, values)
         more = () if extra is None else (extra(**_given(more_fields, values)),)
-        bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
+        bar = (
+            progress(label, True, records=unit == "records", after=_PATIENCE)
+            if supplied
+            else nullcontext()
+        )
         with ExitStack() as state.held:
             held = state.held
             if prepare is not None:
@@ -93,12 +99,14 @@ def command(
             options = options if choose is None else choose(there, options)
             result = operation.run(there, options, **supplied_here)
         if output == _STDOUT:
-            result = replace(cast("Any", result), output=_STDOUT)
+            result = _on_stdout(result)
         shown = _print(operation.json(result)) if as_json else views(result, *more)
         return (shown or 0) if status is None else status(result)
 
     general = (JSON,) if bank is None else (dataclasses.replace(BANK, help=bank_help), JSON)
-    parameters = (*map(_parameter, _ordered((*offered, *more_fields))), *general)
+    named = [field for field in more_fields if field.option.argument and field.is_required]
+    others = _ordered((*offered, *(field for field in more_fields if field not in named)))
+    parameters = (*map(_parameter, (*named, *others)), *general)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
@@ -110,6 +118,13 @@ def _opened(
     if bank is not None:
         return bank(wanted, *options)
     return nullcontext(state.settings) if context is None else context(*options)
+
+
+def _on_stdout(result: Any) -> Any:
+    """Return a result that names standard output as what was written, itself or in its export."""
+    if hasattr(result, "export"):
+        return replace(result, export=_on_stdout(result.export))
+    return replace(result, output=_STDOUT)
 
 
 def _print(value: Any) -> int:
@@ -136,12 +151,16 @@ def _internal(
         found["owner"] = partial(owner_key, options.signing_key)
         if "owners" in operation.internal:
             found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
+    if "permission" in operation.internal:
+        from satchel.actions.paths.permission import OWN
+
+        found["permission"] = OWN
     found |= {} if internal is None else internal(options)
     return {name: each for name, each in found.items() if name in operation.internal}
 
 
 def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
-    from satchel.surfaces.cli.operating._proposing import proposed
+    from satchel.surfaces.cli._proposals import proposed
 
     return proposed(Path(path), as_json=as_json)
 
@@ -212,8 +231,8 @@ def _parameter(field: Field) -> Parameter:
         flags=[] if option.argument else [on, *([option.short] if option.short else [])],
         off=[off] if off and not option.argument else [],
         metavar=option.metavar or "|".join(field.choices),
-        default=field.default if has_default else None,
+        default=field.default if has_default else option.cli_default or None,
         is_many=is_many,
-        is_required=field.is_required,
+        is_required=field.is_required and not option.cli_default,
         values=option.values or "|".join(field.choices),
     )

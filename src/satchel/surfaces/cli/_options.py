@@ -99,7 +99,7 @@ SignWith = Annotated[
 ]
 Unsigned = Annotated[bool, Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
 AgentName = Annotated[str | None, Option("--agent", help="Name of the agent whose memory it is.")]
-Force = Annotated[bool, Option("--force", help="Replace the file if it exists.")]
+Force = Annotated[bool, Option("--overwrite", help="Replace the file if it exists.")]
 FailOnLoss = Annotated[
     bool, Option("--fail-on-loss", help="Write nothing if something would be lost.")
 ]

@@ -1,13 +1,14 @@
 """``formats``, ``doctor`` and ``config``: what is here and how it is set up."""
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-import msgspec
 from rich.text import Text
 
 from satchel.actions.diagnosing import diagnose
+from satchel.actions.operating.conversions import list_formats
 from satchel.errors import UsageError
-from satchel.ports.registry import formats
+from satchel.ports.operations import Option, Options
 from satchel.surfaces.cli._console import (
     facts,
     line,
@@ -18,8 +19,10 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
+from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import Json
-from satchel.surfaces.cli._tree import Argument, Group, Option
+from satchel.surfaces.cli._tree import Argument, Group
+from satchel.surfaces.cli._tree import Option as Flag
 
 _PROBLEM = 1
 _STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}
@@ -29,43 +32,34 @@ config = Group(help="Settings, and where each comes from.")
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.command("formats")(formats_command)
+    command(app, list_formats, _show_formats, extra=Length)
     app.command("completion")(completion_command)
     app.command("doctor")(doctor_command)
     app.add(config, name="config")
 
 
-def formats_command(
-    name: Annotated[str | None, Argument(help="One format, in full.")] = None,
-    long: Annotated[
-        bool, Option("--long", help="All of them in full: versions, what each cannot hold.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """List the formats that can be read and written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length(Options):
+    """How much to show."""
 
-    A format streams if its first memory is there before the last byte was read, and is lossless if
-    it holds all that a memory has. It was compared with what others write on the day that is shown.
+    long: Annotated[bool, Option("All of them in full: versions, what each cannot hold.")] = False
 
-    Example: `satchel formats mem0`
-    """
-    chosen = [name] if name else list(formats)
-    if as_json:
-        print_json([{"name": each, **_info(each)} for each in chosen])
-    elif name or long:
-        for each in chosen:
-            line(f"{each}: {formats[each].info.title}")
+
+def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
+    if length.long or len(found) == 1:
+        for each in found:
+            line(f"{each['name']}: {each['title']}")
             facts(
                 (label.replace("_", " "), value if isinstance(value, str) else _plain(value))
-                for label, value in _info(each).items()
-                if value not in ("", [], None)
+                for label, value in each.items()
+                if value not in ("", [], None) and label != "name"
             )
-    else:
-        table(
-            ["name", "", "streams", "lossless", "compared", "what it is"],
-            [[each, *_row(each)] for each in formats],
-        )
-        message("What each cannot hold, and its version: satchel formats --long")
+        return
+    table(
+        ["name", "direction", "streams", "lossless", "compared", "title"],
+        [[each["name"], *_row(each)] for each in found],
+    )
+    message("What each cannot hold, and its version: satchel formats --long")
 
 
 def completion_command(
@@ -94,23 +88,15 @@ def completion_command(
         print_text(script + "\n")
 
 
-def _row(name: str) -> list[object]:
-    info = formats[name].info
-    lossless = info.traits.writes and not info.lost_on_writing
+def _row(found: dict[str, Any]) -> list[object]:
+    lossless = found["writes"] and not found["lost_on_writing"]
     return [
-        "read, write" if info.traits.writes else "read",
-        "yes" if info.traits.streams else "",
+        "read, write" if found["writes"] else "read",
+        "yes" if found["streams"] else "",
         "yes" if lossless else "",
-        info.checked,
-        info.title,
+        found["checked"],
+        found["title"],
     ]
-
-
-def _info(name: str) -> dict[str, object]:
-    info = msgspec.to_builtins(formats[name].info)
-    traits = info.pop("traits")
-    traits["components"] = sorted(traits["components"])
-    return {**info, **traits}
 
 
 def _plain(value: object) -> str:
@@ -124,11 +110,11 @@ def _plain(value: object) -> str:
 def doctor_command(
     deep: Annotated[
         bool,
-        Option("--deep", help="Look for everything that is wrong, and at each word of the index."),
+        Flag("--deep", help="Look for everything that is wrong, and at each word of the index."),
     ] = False,
     fix: Annotated[
         bool,
-        Option(
+        Flag(
             "--repair",
             help="Derive again what can be; what no longer holds is set aside, never deleted.",
         ),

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any
 
 from rich.text import Text
 
@@ -12,8 +10,6 @@ from satchel.actions.moving.exported import Export
 from satchel.actions.operating.exports import ExportRequest, ExportSource, export, opened_source
 from satchel.actions.paths.permission import OWN
 from satchel.errors import UsageError
-from satchel.ports.operations import Option, Options
-from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import (
     count,
     facts,
@@ -23,6 +19,7 @@ from satchel.surfaces.cli._console import (
     size,
     state,
 )
+from satchel.surfaces.cli._encryption import Encryption, read_passphrase
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import (
     owner_key,
@@ -31,7 +28,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_secrets,
 )
-from satchel.surfaces.cli._stdout import NAME, output_file, path_or_address
+from satchel.surfaces.cli._stdout import output_file, path_or_address
 from satchel.surfaces.cli._tree import Group
 from satchel.transfer.comparing import Comparison, Only
 
@@ -47,25 +44,10 @@ def add_to(app: Group) -> None:
         bank=_source,
         label="exporting",
         extra=Encryption,
-        prepare=_prepare,
+        prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
     )
     command(app, diff, _show_comparison, status=lambda found: 0 if found.is_same else _DIFFERENT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encryption(Options):
-    """How the command line is told a passphrase."""
-
-    encrypt_passphrase: Annotated[
-        bool, Option("Encrypt the file with a passphrase, which is asked for.")
-    ] = False
-
-
-def _prepare(given: dict[str, Any], encryption: Encryption) -> None:
-    given.setdefault("path", NAME)
-    if encryption.encrypt_passphrase:
-        given["file_passphrase"] = _passphrase.new_of_file(state.passphrase_file)
 
 
 @contextmanager

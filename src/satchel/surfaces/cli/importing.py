@@ -1,14 +1,17 @@
 """``satchel import`` and ``satchel undo``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from satchel.actions.agents.undoing import undo
-from satchel.actions.importing.imported import BankImported, Imported, ImportOptions
+from satchel.actions.importing.imported import BankImported, Imported
 from satchel.actions.importing.undoing import ImportLine, Undone, list_imports
-from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.operating.providing import import_into
-from satchel.seal.verify.verification import Outcome
+from satchel.actions.operating.imports import STDIN, ImportRequest, ImportTarget, import_
+from satchel.actions.paths.permission import OWN
+from satchel.ports.operations import Option, Options, PathText
 from satchel.surfaces.cli._console import (
     bytes_in,
     count,
@@ -22,27 +25,19 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
+from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import (
-    Accept,
-    AcceptLoss,
     DryRun,
-    IgnoreSidecar,
     InBank,
-    IncludeEmbeddings,
     Json,
-    Owner,
-    ReceiptFile,
-    Scrub,
-    SkipBad,
-    TextMember,
     owner_key,
     show_plan,
     tell_receipts,
     tell_refused,
     tell_secrets,
 )
-from satchel.surfaces.cli._tree import Argument, Group, Option
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.surfaces.cli._tree import Argument, Group
+from satchel.surfaces.cli._tree import Option as Flag
 
 _PAIRS = 20
 
@@ -76,139 +71,55 @@ _WORDS = {
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.command("import")(import_command)
+    command(
+        app,
+        import_,
+        _show,
+        bank=_target,
+        bank_help="Bank that everything goes into; created if there is none.",
+        label="logging",
+        extra=Input,
+        prepare=_prepare,
+        status=lambda result: int(bool(result.unaccepted)),
+    )
     app.command("undo")(undo_command)
 
 
-def import_command(
-    file: Annotated[
-        str,
-        Argument(
-            metavar="[FILE]",
-            help="What to read: a file, - for the standard input, or a live source: its folder,"
-            " or its address.",
-        ),
-    ] = "-",
-    bank: Annotated[
-        str | None,
-        Option(
-            "--bank", help="Everything goes into it; it is made if it is not there.", values="bank"
-        ),
-    ] = None,
-    given: Annotated[str | None, Option("--input", help="The file, as an option.")] = None,
-    from_: Annotated[
-        str | None,
-        Option("--from", help="Format of the file; recognised otherwise.", values="format"),
-    ] = None,
-    include_deleted: Annotated[
-        bool,
-        Option("--include-deleted", help="Bring what was deleted at a live source, too."),
-    ] = False,
-    embeddings: IncludeEmbeddings = False,
-    on_conflict: Annotated[
-        OnConflict | None,
-        Option(
-            help="What to do with another version of what the bank has; skip, if its settings do"
-            " not say otherwise."
-        ),
-    ] = None,
-    mirror: Annotated[
-        bool, Option("--mirror", help="Overwrite, and delete what the source has no longer.")
-    ] = False,
-    maps: Annotated[
-        list[str] | None,
-        Option("--map", help="An owner's bank, as user:ada=bank-ada. Repeatable."),
-    ] = None,
-    scrub: Scrub = False,
-    skip_bad: SkipBad = False,
-    text_member: TextMember = None,
-    near: Annotated[
-        NearDuplicates | None,
-        Option(
-            "--near-duplicates",
-            help="What to do with memories that say what another one says in other words.",
-        ),
-    ] = None,
-    re_embed: Annotated[
-        bool, Option("--re-embed", help="Make vectors afterwards, as satchel embed does.")
-    ] = False,
-    re_extract: Annotated[
-        bool,
-        Option("--re-extract-entities", help="Find entities anew, in place of those in the file."),
-    ] = False,
-    dry_run: DryRun = False,
-    accept_loss: AcceptLoss = None,
-    sidecar: Annotated[
-        Path | None,
-        Option("--sidecar", help="The file's sidecar, where it is not beside it."),
-    ] = None,
-    ignore_sidecar: IgnoreSidecar = False,
-    receipt: ReceiptFile = None,
-    accept: Accept = None,
-    trusted: Annotated[
-        list[str] | None,
-        Option("--trusted", help="Believe this key as well: did:key, hex or a file."),
-    ] = None,
-    key: Owner = None,
-    as_json: Json = False,
-) -> int:
-    """Import memory from a file into a bank, or into one for each user in it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input(Options):
+    """Another way to name the file."""
 
-    Everything is read and checked first, and becomes visible in one moment; an import that was
-    killed goes on when it is run again. `satchel undo` takes it back. Exit status 1 when something
-    was lost that `--accept-loss` does not name. What a file's format has no place for comes from
-    its sidecar, FILE.satchel.jsonl, where `satchel export --sidecar` wrote one.
+    input: Annotated[PathText | None, Option("The file, as an option.", metavar="FILE")] = None
 
-    Example: `satchel import mem0.json --bank assistant`
-    """
-    source = None if (given or file) == "-" else given or file
-    size = 0 if source is None else bytes_in(Path(source))
-    with (
-        progress("reading", is_long(4 * size)) as reading,
-        progress("logging", is_long(4 * size), records=True) as logging,
-    ):
-        found = import_into(
-            state.settings,
-            source,
-            bank,
-            lambda: owner_key(key),
-            ImportOptions(
-                source_format=from_,
-                include_deleted=include_deleted,
-                embeddings=embeddings,
-                on_conflict=on_conflict,
-                mirror=mirror,
-                scrub_secrets=scrub,
-                skip_bad=skip_bad,
-                text_member=text_member,
-                maps=tuple(maps or ()),
-                near_duplicates=near,
-                re_embed=re_embed,
-                re_extract_entities=re_extract,
-                dry_run=dry_run,
-                accept_loss=tuple(accept_loss or ()),
-                sidecar=sidecar,
-                ignore_sidecar=ignore_sidecar,
-                receipt=receipt,
-                unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
-                trusted_keys=tuple(trusted or ()),
-                on_reading=reading,
-                on_logging=logging,
-            ),
+
+def _prepare(given: dict[str, Any], other: Input) -> None:
+    given["path"] = other.input or given["path"]
+
+
+@contextmanager
+def _target(bank: str | None, options: ImportRequest, _: Input) -> Iterator[ImportTarget]:
+    path = str(options.path)
+    size = 0 if path == STDIN else bytes_in(Path(path))
+    with progress("reading", is_long(4 * size)) as reading:
+        yield ImportTarget(
+            settings=state.settings,
+            bank=bank,
+            owner=owner_key,
+            permission=OWN,
+            reads_stdin=True,
+            on_reading=reading,
         )
-    return show_import(found, as_json=as_json)
 
 
 def show_import(found: Imported, *, as_json: bool) -> int:
     """Say what an import did, and return its exit status."""
     if as_json:
         print_json(found)
-    else:
-        _show(found)
-    return tell_receipts(found.receipts, found.unaccepted)
+        return int(bool(found.unaccepted))
+    return _show(found)
 
 
-def _show(found: Imported) -> None:
+def _show(found: Imported, _: Input | None = None) -> int:
     would = "would import" if found.dry_run else "imported" if found.changed else "read"
     read = sum(one.done.read for one in found.banks)
     line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
@@ -233,6 +144,7 @@ def _show(found: Imported) -> None:
         show_plan(found.plan)
     elif not found.changed:
         line("nothing changed")
+    return tell_receipts(found.receipts, found.unaccepted)
 
 
 def _show_near(found: Imported) -> None:
@@ -270,8 +182,8 @@ def undo_command(
         str | None, Argument(metavar="[IMPORT]", help="Its id or the start; else the last.")
     ] = None,
     bank: InBank = None,
-    listed: Annotated[bool, Option("--list", help="List the imports instead.")] = False,
-    reason: Annotated[str | None, Option("--reason", help="For whoever reads the log.")] = None,
+    listed: Annotated[bool, Flag("--list", help="List the imports instead.")] = False,
+    reason: Annotated[str | None, Flag("--reason", help="For whoever reads the log.")] = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from satchel.actions import recalling as actions
 from satchel.actions.filing.behind import is_behind
 from satchel.actions.inferring.keeping_up import opened_to_ask
+from satchel.actions.memories.values import Memory, Why
 from satchel.actions.opened import OpenBank
 from satchel.actions.recall import RecallOptions, recall_in
 from satchel.surfaces.cli._console import count, line, message, state, wrapped
@@ -31,7 +32,7 @@ def show_answer(answer: actions.Answer) -> None:
     if any(memory.why is not None for memory in answer.memories):
         _tell_plan(answer.plan)
     for memory in answer.memories:
-        day = (memory.moment or "")[:10]
+        day = memory.text_of_date[:10]
         score = "" if memory.score is None else f"{memory.score:.2f}"
         other = "another time" if memory.other_time else ""
         about = [memory.type, day, memory.trust, memory.id[:_SHOWN_DIGITS], score, other]
@@ -100,25 +101,25 @@ def _tell_plan(plan: actions.SearchPlan) -> None:
     )
 
 
-def _tell_code(memory: actions.Memory) -> None:
+def _tell_code(memory: Memory) -> None:
     for context in memory.code:
         for row in context.lines():
             wrapped("    | ", row, style="dim")
 
 
-def _tell_versions(memory: actions.Memory) -> None:
+def _tell_versions(memory: Memory) -> None:
     if memory.superseded_by is not None:
         line(f"  superseded since by {memory.superseded_by[:_SHOWN_DIGITS]}", style="yellow")
     for other in memory.conflicts_with:
         line(f"  says otherwise: {other[:_SHOWN_DIGITS]}", style="yellow")
-    for other in memory.replaces[-1:]:
+    for other in memory.earlier[-1:]:
         line(f"  took the place of {other[:_SHOWN_DIGITS]}", style="dim")
 
 
 _PARTS = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "reranked")
 
 
-def _tell_why(why: actions.Why, terms: list[str]) -> None:
+def _tell_why(why: Why, terms: list[str]) -> None:
     parts = {name: getattr(why, name) for name in _PARTS}
     told = [f"{name} {part:.2f}" for name, part in parts.items() if part]
     if why.linked_to is not None:

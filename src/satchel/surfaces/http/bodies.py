@@ -22,30 +22,10 @@ class Body(BaseModel):
         }
 
 
-class NewBank(Body):
-    """A bank that is to be made."""
-
-    name: Annotated[str, Field(min_length=1, max_length=500, examples=["assistant"])]
-
-
 class Reason(Body):
     """Why."""
 
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
-
-
-class ServerImport(Body):
-    """A file on the server that is to be brought into a bank."""
-
-    bank_id: str = Field(examples=["assistant"])
-    path: str = Field(examples=["assistant.ama.jsonl"])
-    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip"
-    format: str | None = None
-    dry_run: bool = False
-    skip_bad: bool = False
-    text_member: str | None = None
-    accept_loss: list[str] = []
-    ignore_sidecar: bool = False
 
 
 class Disclosure(Body):
@@ -56,9 +36,3 @@ class Disclosure(Body):
     ]
     withhold: list[str] = []
     """Ancestors that are only named, with their proof."""
-
-
-class FileText(Body):
-    """The text of a memory file."""
-
-    text: str = Field(max_length=8_000_000, examples=["buy tea"])

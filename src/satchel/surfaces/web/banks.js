@@ -99,7 +99,7 @@ const why = (one) => Object.entries(WHY).filter(([name]) => (one.why?.[name] ?? 
 
 const results = (id, found) => el("ol", { class: "list" }, found.memories.map((one) => el("li", {},
   el("a", { class: "said", href: to("b", id, "e", one.id) }, highlighted(one.text, [...(one.terms ?? []), ...(found.plan?.terms ?? [])])),
-  chips(one.type, `trust: ${one.trust}`, why(one) ? chip(why(one)) : null, one.moment ? when(one.moment) : null))));
+  chips(one.type, `trust: ${one.trust}`, why(one) ? chip(why(one)) : null, created(one) ? when(created(one)) : null))));
 
 const figures = (rows) => el("div", { class: "figures" }, rows.filter(Boolean).map(([what, much, where]) =>
   el(where ? "a" : "div", { href: where, class: where ? "figure" : null }, el("b", {}, number(much)), el("span", { class: "soft small" }, what))));

@@ -21,8 +21,8 @@ export async function comparison(bank, query) {
   other.addEventListener("change", changed);
   moment.addEventListener("change", async () => {
     if (!moment.value) return;
-    const { place } = await get(path("banks", bank, "entries", moment.value));
-    position.value = place;
+    const { position: before } = await get(path("banks", bank, "entries", moment.value));
+    position.value = before;
   });
   changed();
   const place = el("section", { "aria-live": "polite", id: "differences" });

@@ -11,7 +11,7 @@ const FIRST = "pam";
 
 export async function exporting(bank) {
   const { formats } = await get(path("formats"));
-  const written = formats.filter((one) => one.traits.writes)
+  const written = formats.filter((one) => one.writes)
     .sort((one, other) => (other.name === FIRST) - (one.name === FIRST) || one.title.localeCompare(other.title));
   const format = el("select", { name: "format" }, options(written.map((one) => [one.name, `${one.title} (${one.name})`]), FIRST));
   const types = ["semantic", "episodic", "procedural", "working", "identity"].map((one) =>

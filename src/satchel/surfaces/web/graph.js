@@ -1,8 +1,9 @@
 // All memories of a bank and their links, drawn on a canvas that can be zoomed, panned and filtered.
 
 import { get, path } from "./asking.js";
-import { clipped, count, el, empty, field, link, notes, number, options, quiet, short, soft, to } from "./making.js";
+import { clipped, count, el, empty, field, link, notes, number, options, quiet, soft, to } from "./making.js";
 import { layout } from "./layout.js";
+import { gist } from "./memory.js";
 
 const MOST = 5000, LISTED = 50, LABELS = 60, NEAR = 14, LEAST = 0.02, LARGEST = 8;
 const COLOURS = ["--type-1", "--type-2", "--type-3", "--type-4", "--type-5", "--type-6"];
@@ -49,7 +50,7 @@ export async function graph(bank, query) {
       .sort(([, a], [, b]) => b - a).slice(0, LISTED);
     list.replaceChildren(el("h2", {}, nodes > LISTED ? `The ${LISTED} with most links` : "As a list"),
       el("ul", { class: "list" }, visible.map(([node, much]) => el("li", {},
-        el("a", { class: "said", href: to("b", bank, "e", node.id) }, clipped(node.text || short(node.id), 160)),
+        el("a", { class: "said", href: to("b", bank, "e", node.id) }, clipped(gist(node), 160)),
         el("span", { class: "soft small" }, `${node.type}, ${count(much, "link")}`)))));
   };
   for (const one of [type, tag, linked]) one.addEventListener("change", show);
@@ -230,7 +231,7 @@ class Drawing {
     this.canvas.classList.toggle("on-node", at >= 0);
     if (at >= 0) {
       const node = this.found.nodes[at];
-      this.hint.replaceChildren(el("strong", {}, clipped(node.text || short(node.id), 160)),
+      this.hint.replaceChildren(el("strong", {}, clipped(gist(node), 160)),
         el("div", { class: "soft small" }, [node.type, ...(node.tags ?? []).slice(0, 5).map((tag) => `#${clipped(tag, 30)}`),
           node.state && node.state !== "current" ? node.state : ""].filter(Boolean).join(" ")));
     }
@@ -299,7 +300,7 @@ class Drawing {
     pen.strokeStyle = colours.sheet;
     pen.fillStyle = colours.ink;
     for (const at of seen) {
-      const node = this.found.nodes[at], text = clipped(node.text || short(node.id), 28);
+      const node = this.found.nodes[at], text = clipped(gist(node), 28);
       pen.strokeText(text, left(at) + size + 6, top(at));
       pen.fillText(text, left(at) + size + 6, top(at));
     }

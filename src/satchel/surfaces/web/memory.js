@@ -7,15 +7,8 @@ import { asks, into, told } from "./telling.js";
 
 export const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
 
-export const gist = (memory) => {
-  const members = memory.members ?? {};
-  const said = memory.text || members.observation
-    || [members.subject, members.predicate, members.object].filter(Boolean).join(" ");
-  const text = said || [members.name, members.description].filter(Boolean).join(": ");
-  if (text) return text;
-  const json = JSON.stringify(memory.data ?? members);
-  return ["{}", "[]", "null", '""', undefined].includes(json) ? "(empty memory)" : json;
-};
+// What a memory says in words; one that says nothing is called that.
+export const gist = (memory) => (["", "{}", "[]", "null", undefined].includes(memory.text) ? "(empty memory)" : memory.text);
 
 // That what a memory derives from was corrected or deleted: it may be wrong, too.
 export const badge = (memory) => ((memory.retracted ?? []).length
@@ -116,7 +109,7 @@ const where = (scope) => ({ user: scope?.user, agent: scope?.agent, run: scope?.
 
 export async function entry(bank, memory, again) {
   const shown = await get(path("banks", bank, "entries", memory));
-  const one = shown.memory;
+  const one = TYPES.includes(shown.type) ? shown : null;
   const drawn = el("div"), versions = el("div");
   const retracted = one?.retracted ?? [];
   into(drawn, () => linked(bank, memory, retracted));
@@ -130,7 +123,7 @@ export async function entry(bank, memory, again) {
     el("div", { class: "text" }, one ? gist(one) : shown.record.type),
     one ? el("div", { class: "row" },
       shown.state === "current" ? [
-        one.text === undefined ? null : button("Edit", () => changing(bank, one)),
+        shown.record.text === undefined ? null : button("Edit", () => changing(bank, one)),
         quiet("Forget", () => forgetting(bank, one, again)),
       ] : null,
       ["deleted", "expired"].includes(shown.state) ? button("Restore", () => restored(bank, one, again)) : null) : null,
@@ -145,7 +138,7 @@ export async function entry(bank, memory, again) {
     one ? [el("h2", {}, "Versions"), versions] : null,
     el("h2", {}, "Proof"),
     facts({
-      id: mono(shown.record.id), "log position": `${number(shown.place + 1)} of ${number(shown.proof.size)}`, root: mono(shown.proof.root),
+      id: mono(shown.record.id), "log position": `${number(shown.position + 1)} of ${number(shown.proof.size)}`, root: mono(shown.proof.root),
       "signed at": when(shown.proof.at), "signed by": mono(shown.proof.key), epoch: shown.proof.epoch,
     }),
     notes(shown.notes),

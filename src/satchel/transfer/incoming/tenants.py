@@ -1,18 +1,23 @@
 """Whose memory goes into which bank: by its owner, or as a person says.
 
-A record whose owner cannot be proven is refused; it is never given to whoever comes first.
+A file that names no owner at all goes into the default bank, and so does the export of one person's
+account. In any other file that names owners, a record without one is refused; it is never given to
+whoever comes first.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from typing import Literal, cast
 
-from satchel.errors import MalformedError, UsageError
+from satchel.errors import MalformedError, NoOwnerError, UsageError
 from satchel.ports.rows import Row
 from satchel.transfer.incoming.owners import Owner, owner_of
 
 _SORTS = ("user", "agent", "run")
 _NAMED = 10
+_NOBODY: Owner = ("", "")
+OneOwner = Literal["unowned", "personal"]
+"""Why a file whose bank nobody named goes into one bank: it names no owner, or is one person's."""
 
 
 def maps_from(texts: Iterable[str]) -> dict[Owner, str]:
@@ -44,13 +49,20 @@ class Tenants:
         wanted: The bank that everything goes into; None for one for each owner.
         maps: Owners whose memory goes into another bank than the one that has their name.
         counting: Whether to count owners also where everything goes into one bank.
+        one_owner: Whether everything goes into one bank since no record names an owner, or, of a
+            personal export, since all is of one person; None where a person named the bank.
 
     Raises:
         UsageError: If everything goes into one bank, and owners are sent to others.
     """
 
     def __init__(
-        self, wanted: str | None, maps: dict[Owner, str], *, counting: bool = False
+        self,
+        wanted: str | None,
+        maps: dict[Owner, str],
+        *,
+        counting: bool = False,
+        one_owner: OneOwner | None = None,
     ) -> None:
         if wanted is not None and maps:
             raise UsageError(
@@ -61,6 +73,8 @@ class Tenants:
         self._wanted = wanted
         self._maps = maps
         self._counting = counting
+        self._one_owner = one_owner
+        self._is_personal = one_owner == "personal"
         self.owners = Counter[Owner]()
         self._number = 0
 
@@ -94,7 +108,9 @@ class Tenants:
             MalformedError: If it cannot be proven whose a record is, naming which.
         """
         if self._wanted is not None:
-            if self._counting:
+            if self._one_owner is not None:
+                self._require_one_owner(rows, file)
+            elif self._counting:
                 self.owners.update(map(owner_of, rows))
             return {self._wanted: list(rows)}
         found = dict[str, list[Row]]()
@@ -102,7 +118,7 @@ class Tenants:
             owner = owner_of(row)
             bank = self.bank_of(owner)
             if bank is None:
-                raise self._unowned(row, owner, file)
+                raise self._ownerless(row, owner, file)
             self.owners[owner] += 1
             self._number += 1
             found.setdefault(bank, []).append(row)
@@ -140,15 +156,38 @@ class Tenants:
             if len(owners) > 1 and not all(owner in self._maps for owner in owners):
                 yield bank, owners
 
-    def _unowned(self, row: Row, owner: Owner, file: str) -> MalformedError:
+    def _require_one_owner(self, rows: Sequence[Row], file: str) -> None:
+        for row in rows:
+            owner = owner_of(row)
+            if owner != _NOBODY and owner not in self.owners:
+                self.owners[owner] += 1
+                if not self._is_personal or len(self.owners) > 1:
+                    others = "name no user or agent" if not self._is_personal else "are another's"
+                    raise MalformedError(
+                        f"this record is of {_shown([owner])}, and other records {others}",
+                        file=file,
+                        field=str(self._number),
+                        hint="Name the bank for all of them: --bank NAME.",
+                    )
+            self._number += 1
+
+    def _ownerless(self, row: Row, owner: Owner, file: str) -> MalformedError:
         sort, name = owner
-        what = f"belongs to a run only ({name!r})" if sort == "run" else "says not whose it is"
-        more = f" Or say it of the run: --map run:{name}=BANK." if sort == "run" else ""
-        return MalformedError(
-            f"this {row.type} memory {what}",
+        kind = "conversation" if row.type == "session_event" else f"{row.type} memory"
+        if sort == "run":
+            what = f"this {kind} names only a run ({name!r}), and no user or agent"
+        else:
+            what = f"this {kind} names no user or agent"
+            what += ", and other records of the file do" if self.owners else ""
+        more = f" Or name one for the run: --map run:{name}=BANK." if sort == "run" else ""
+        is_first = owner == _NOBODY and not self.owners and not self._maps
+        return (NoOwnerError if is_first else MalformedError)(
+            what,
             file=file,
             field=str(self._number),
-            hint=f"Say which bank everything goes into: --bank NAME.{more}",
+            hint=f"Name the bank for all of them (--bank NAME), or create one: satchel init.{more}"
+            if is_first
+            else f"Name the bank for all of them: --bank NAME.{more}",
         )
 
 

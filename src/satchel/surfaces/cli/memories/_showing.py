@@ -67,16 +67,18 @@ def show_listing(result: Listing) -> None:
 def show_memory(result: Shown) -> None:
     """Print a record, member by member."""
     _notes(result.notes)
-    rows = list[tuple[str, object]]([("id", result.record["id"]), ("state", result.state)])
-    if result.memory is not None and result.memory.held:
+    rows = list[tuple[str, object]]([("id", result.id), ("state", result.state)])
+    if result.held:
         rows.append(("quarantined", "until it is reviewed"))
-    if result.memory is not None and result.memory.redacted is not None:
-        rows.append(("redacted", result.memory.redacted.told))
-    if result.memory is not None and result.memory.key is not None:
-        rows.append(("key", result.memory.key))
+    if result.redacted is not None:
+        rows.append(("redacted", result.redacted.told))
+    if result.key is not None:
+        rows.append(("key", result.key))
     rows += _members(result.record)
     log = count(result.proof.size, "record")
-    rows.append(("added", f"{result.arrived_at}, at position {result.place} of a log of {log}"))
+    rows.append(
+        ("added", f"{result.text_of_arrived_at}, at position {result.position} of a log of {log}")
+    )
     rows += [("version", each) for each in result.versions]
     rows += [("derived", each) for each in result.children]
     rows.append(("verified by", f"{result.proof.root}, signed {result.proof.at}"))
@@ -167,12 +169,12 @@ def _notes(notes: list[str]) -> None:
 def _row(memory: Memory) -> list[object]:
     """Return the columns of a memory in a listing; what can be long comes last."""
     marks = [f"#{tag}" for tag in memory.tags]
-    said = safe(gist(memory.gist))
+    said = safe(gist(memory.text))
     if marks:
         said.append("  ").append_text(dim(gist(" ".join(marks))))
     if memory.redacted is not None:
         said.append("  ").append_text(dim(gist("redacted")))
-    when = memory.occurred_at or memory.created_at or memory.arrived_at
+    when = memory.text_of_date
     return [short(memory.id), when[:16].replace("T", " "), memory.type, said]
 
 
@@ -190,13 +192,18 @@ def _members(record: dict[str, Any]) -> Iterator[tuple[str, object]]:
 
 def _show_version(version: Version) -> None:
     what = "corrected" if version.corrects else "changed" if version.differs else "remembered"
-    line(Text(version.arrived_at[:19].replace("T", " ")), f"  {what}  ", version.id, style="bold")
+    line(
+        Text((version.text_of_arrived_at or "")[:19].replace("T", " ")),
+        f"  {what}  ",
+        version.id,
+        style="bold",
+    )
     for name, (was, now) in version.differs.items():
         line(f"  {name}: ", _shown(was), " -> ", _shown(now))
     if not version.differs:
-        line("  ", gist(version.memory.gist))
-    if version.memory.redacted is not None:
-        line("  redacted ", gist(version.memory.redacted.told))
+        line("  ", gist(version.text))
+    if version.redacted is not None:
+        line("  redacted ", gist(version.redacted.told))
     for event in version.events:
         why = f": {event.reason}" if event.reason else ""
         who = f" by {event.actor}" if event.actor else ""

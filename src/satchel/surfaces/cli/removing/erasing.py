@@ -233,7 +233,7 @@ def everything_command(
     output: Annotated[
         Path | None, Option("--output", "-o", help="A new private file; else stdout.")
     ] = None,
-    force: Annotated[bool, Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, Option("--overwrite", help="Replace the file.")] = False,
     as_json: Annotated[
         bool, Option("--json", help="Write JSON instead of Markdown, and print JSON.")
     ] = False,

@@ -25,7 +25,7 @@ def show_quarantine(result: QuarantineList) -> None:
 def show_held(result: Held) -> None:
     """Print a quarantined memory, and what is found in it."""
     _show_head(result)
-    for row in result.memory.gist.splitlines():
+    for row in result.memory.text.splitlines():
         line("  ", row)
     for finding in result.findings:
         line("  found: ", finding, style="yellow")
@@ -35,7 +35,7 @@ def _show_head(held: Held) -> None:
     memory, since = held.memory, (held.since or "")[:10]
     parts = filter(None, (short(memory.id), memory.type, held.trust, since))
     line("  ".join(parts), style="dim")
-    line("  ", gist(memory.gist))
+    line("  ", gist(memory.text))
     if held.reason:
         line("  quarantined: ", held.reason, style="yellow")
 

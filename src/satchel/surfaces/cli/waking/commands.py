@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.operating.options import TrustedKeys, UnsafeAccept
 from satchel.actions.waking import promoting, quarantining
 from satchel.actions.waking.options import (
     FileFormat,
     RehydrateOptions,
-    TrustedKeys,
-    UnsafeAccept,
 )
 from satchel.actions.waking.rehydrating import MemoryFile, from_file, rehydrate_memories
 from satchel.errors import UsageError

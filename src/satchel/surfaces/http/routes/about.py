@@ -3,15 +3,15 @@
 from functools import cache
 from typing import Any
 
-import msgspec
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 
 from satchel.actions.diagnosing import versions
-from satchel.ports.registry import formats
+from satchel.actions.operating.conversions import FormatsRequest, list_formats
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer, problem
 from satchel.surfaces.http.asking import Owner, Served
+from satchel.surfaces.http.operations import serves
 
 router = routes(tags=["about"])
 
@@ -41,9 +41,10 @@ def metrics(request: Request, _: Owner) -> Response:
 
 
 @router.get("/v1/formats")
-async def list_formats() -> Response:
+@serves(list_formats)
+async def formats() -> Response:
     """List the formats that can be read and written, with what each can hold."""
-    return answer({"formats": _formats()})
+    return answer(_formats())
 
 
 @router.get("/v1/about")
@@ -63,5 +64,5 @@ _versions = cache(versions)
 
 
 @cache
-def _formats() -> list[dict[str, Any]]:
-    return [{"name": name, **msgspec.to_builtins(formats[name].info)} for name in formats]
+def _formats() -> Any:
+    return list_formats.json(list_formats.run(None, FormatsRequest()))

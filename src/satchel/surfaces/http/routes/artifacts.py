@@ -9,9 +9,9 @@ import msgspec
 from fastapi import Header, Query, Request, Response
 from fastapi.responses import FileResponse
 
-from satchel.actions import verifying
 from satchel.actions.config import Settings
 from satchel.actions.moving.exported import Export
+from satchel.actions.operating.conversions import FileSource, VerifyRequest, verify_file
 from satchel.actions.operating.exports import (
     ARTIFACT_SUFFIXES,
     ArtifactRequest,
@@ -19,7 +19,6 @@ from satchel.actions.operating.exports import (
     create_artifact,
     export,
 )
-from satchel.actions.verifying import VerifyOptions
 from satchel.api.bank import export_to
 from satchel.disk.outlet import Outlet
 from satchel.disk.private import private_folder
@@ -35,7 +34,7 @@ from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Disclosure
 from satchel.surfaces.http.document.examples import gives_file, takes_file
 from satchel.surfaces.http.gateway import Caller
-from satchel.surfaces.http.operations import body
+from satchel.surfaces.http.operations import body, query
 from satchel.surfaces.http.streams import received
 from satchel.type_info import resolved
 
@@ -115,24 +114,24 @@ def disclose(artifact: str, body: Disclosure, caller: Asking, gateway: Served) -
 @router.post("/v1/verify/upload", openapi_extra=takes_file())
 @takes(Takes.FILE)
 async def verify(
+    options: Annotated[VerifyRequest, query(verify_file, supplied={"path": "-"})],
     request: Request,
     _: Owner,
     gateway: Served,
     name: Annotated[str, Query(max_length=200)] = "artifact.pam",
-    deep: bool = False,
 ) -> Response:
     """Verify the body, a sealed file; what is wrong with it is in the answer, step by step."""
     private = await received(request, name)
+
+    def verified() -> Verification:
+        with OpenFile.named(private.file) as file:
+            return verify_file.run(FileSource(settings=gateway.settings, file=file), options)
+
     try:
-        found = await to_thread(_verified, private.file, gateway.settings, deep)
+        found = await to_thread(verified)
         return answer(found.to_json() | {"file": name})
     finally:
         private.close()
-
-
-def _verified(path: Path, settings: Settings, deep: bool) -> Verification:
-    with OpenFile.named(path) as file:
-        return verifying.verify(file, settings, VerifyOptions(deep=deep))
 
 
 def _part_of(kept: Kept, caller: Caller) -> Response:

@@ -4,13 +4,20 @@ from asyncio import to_thread
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from satchel.actions.operating.exports import ExportBankRequest, ExportRequest, export, export_bank
+from satchel.actions.operating.exports import (
+    ExportBankRequest,
+    ExportRequest,
+    export,
+    export_bank,
+    named,
+)
+from satchel.actions.operating.imports import ImportBankRequest, ImportRequest, import_, import_bank
 from satchel.api.bank import export_to
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
@@ -20,7 +27,6 @@ from satchel.ports.registry import formats
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.bodies import ServerImport
 from satchel.surfaces.http.document.examples import gives_file, takes_file
 from satchel.surfaces.http.operations import body, query
 from satchel.surfaces.http.streams import received
@@ -60,21 +66,23 @@ def export_(options: Annotated[ExportBankRequest, body(export_bank)], caller: Ow
 
 
 @router.post("/v1/import")
-def import_(body: ServerImport, caller: Owner) -> Response:
+def import_file(
+    options: Annotated[ImportBankRequest, body(import_bank)], caller: Owner
+) -> Response:
     """Bring a file on the server into a bank, which is made if it is not there."""
-    options = body.said("bank_id", "path", "format") | {"from_": body.format}
     try:
-        done = caller.satchel.import_bank(body.bank_id, body.path, **options)
+        with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
+            done = import_bank.run(banks, options)
     except ContainmentError as error:
         raise _told(error, caller) from error
     caller.forget()
     counts = done.banks[0].done
-    said = {
+    result = {
         "imported": counts.added,
         "skipped": counts.known + counts.twice + counts.skipped,
         "errors": [str(one) for one in done.refused],
     }
-    return answer({**said, "banks": done.banks, "receipts": done.receipts, "plan": done.plan})
+    return answer({**result, "banks": done.banks, "receipts": done.receipts, "plan": done.plan})
 
 
 @router.get("/v1/banks/{bank}/download", responses=gives_file(BYTES, *ARTIFACTS.values(), JSON))
@@ -115,15 +123,11 @@ def download(
 @takes(Takes.FILE)
 async def upload(
     bank: str,
+    options: Annotated[ImportRequest, query(import_, supplied=_ANY_PATH)],
     request: Request,
     caller: Owner,
     gateway: Served,
     name: Annotated[str, Query(max_length=200)] = "upload",
-    format: Annotated[str | None, Query(max_length=64)] = None,
-    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip",
-    dry_run: bool = False,
-    skip_bad: bool = False,
-    text_member: Annotated[str | None, Query(max_length=200)] = None,
     wait: bool = True,
 ) -> Response:
     """Bring the body, a file of any format that is read, into a bank, made if it is not there.
@@ -132,18 +136,12 @@ async def upload(
     """
     private = await received(request, name)
 
-    options = {
-        "from_": format,
-        "on_conflict": on_conflict,
-        "dry_run": dry_run,
-        "skip_bad": skip_bad,
-        "text_member": text_member,
-    }
-
     def bring(tell: Tell) -> object:
         with OpenFile.named(private.file) as file:
             file.path = Path(PurePosixPath(name).name)  # what its sender calls it
-            return caller.satchel.import_bank(bank, file, progress=tell, **options)  # type: ignore[arg-type]
+            with caller.satchel._imported() as usual:  # noqa: SLF001 - as its method does
+                target = replace(usual, bank=named(bank), source=file)
+                return import_.run(target, replace(options, progress=tell))
 
     def work(tell: Tell) -> object:
         try:

@@ -1,0 +1,292 @@
+"""Import, as every interface offers it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from satchel.actions.config import Settings
+from satchel.actions.importing.imported import Imported, ImportOptions
+from satchel.actions.inferring.duplicates import NearDuplicates
+from satchel.actions.moving.connecting import connector_for
+from satchel.actions.operating.exports import Banks, named
+from satchel.actions.operating.options import (
+    ONE_FILE,
+    SERVER,
+    SERVER_KEYS,
+    AcceptLoss,
+    DryRun,
+    IgnoreSidecar,
+    PathOptions,
+    Progress,
+    Receipt,
+    ScrubSecrets,
+    SkipBad,
+    TextMember,
+    TrustedKeys,
+    UnsafeAccept,
+)
+from satchel.actions.operating.providing import import_into
+from satchel.actions.paths.folders import input_to_read
+from satchel.actions.paths.permission import (
+    Permission,
+    file_to_read,
+    file_to_write,
+    require_uncontained,
+)
+from satchel.actions.wiring import shown_address
+from satchel.disk.reading import OpenFile
+from satchel.errors import ReadOnlyStoreError
+from satchel.jobs.callbacks import teller
+from satchel.ports.operations import Absent, Option, PathText, operation, texts
+from satchel.seal.artifact.body import Progress as OnBytes
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.verify.verification import Outcome
+from satchel.transfer.incoming.planned import OnConflict
+
+STDIN = "-"
+
+_LIVE = Absent(why="An upload is a file; only a live source has it.")
+
+From = Annotated[
+    str | None,
+    Option(
+        "Format of the input. Default: recognised.",
+        metavar="FORMAT",
+        values="format",
+        max_length=64,
+        examples=["mem0"],
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings(PathOptions):
+    """How to import."""
+
+    from_: From = None
+    on_conflict: Annotated[
+        Literal["skip", "overwrite", "rename", "error"] | None,
+        Option(
+            "What to do with another version of a memory in the bank. Default: as the bank's"
+            " settings say, otherwise skip."
+        ),
+    ] = None
+    mirror: Annotated[bool, Option("Overwrite, and delete what the source no longer has.")] = False
+    maps: Annotated[
+        str | Sequence[str],
+        Option(
+            "Bank for an owner's memories, as user:ada=bank-ada. Repeatable.",
+            flag="--map",
+            metavar="OWNER=BANK",
+            max_items=10_000,
+            examples=[["user:ada=bank-ada"]],
+        ),
+    ] = ()
+    include_deleted: Annotated[
+        bool, Option("Include what was deleted at a live source, as deleted memories.", http=_LIVE)
+    ] = False
+    include_embeddings: Annotated[
+        bool,
+        Option(
+            "Include the vectors of a live source.",
+            flag="--include-embeddings/--no-include-embeddings",
+            http=_LIVE,
+        ),
+    ] = False
+    near_duplicates: Annotated[
+        Literal["off", "list", "skip", "merge"] | None,
+        Option("What to do with memories that say the same as another in other words."),
+    ] = None
+    re_embed: Annotated[bool, Option("Make vectors afterwards, as satchel embed does.")] = False
+    re_extract_entities: Annotated[
+        bool, Option("Extract entities again, instead of those in the file.")
+    ] = False
+    scrub_secrets: ScrubSecrets = False
+    skip_bad: SkipBad = False
+    text_member: TextMember = None
+    dry_run: DryRun = False
+    accept_loss: AcceptLoss = ()
+    sidecar: Annotated[
+        PathText | None,
+        Option("The file's sidecar, if it is not beside it.", metavar="FILE", http=SERVER),
+    ] = None
+    ignore_sidecar: IgnoreSidecar = False
+    receipt: Receipt = None
+    unsafe_accept: UnsafeAccept = ()
+    trusted_keys: TrustedKeys = ()
+    signing_key: Annotated[
+        str | None,
+        Option(
+            "Name of the owner's key for banks that are created. Default: the configured one.",
+            values="key",
+            http=SERVER_KEYS,
+        ),
+    ] = None
+    progress: Progress = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest(ImportSettings):
+    """What to import, and how."""
+
+    path: Annotated[
+        PathText,
+        Option(
+            "File to read, - for standard input; or folder or address of a live source.",
+            argument=True,
+            metavar="FILE",
+            cli_default=STDIN,
+            http=ONE_FILE,
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportBankRequest(ImportSettings):
+    """What to import into which bank, and how."""
+
+    bank_id: Annotated[
+        str,
+        Option("Name or ID of the bank; created if there is none.", examples=["assistant"]),
+    ]
+    path: Annotated[PathText, Option("File to read.", examples=["assistant.ama.jsonl"])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportTarget:
+    """Where memories are imported, and what an interface decides about it."""
+
+    settings: Settings
+    bank: str | None
+    """The bank that everything goes into; None for one for each owner, or the default bank."""
+
+    owner: Callable[[str | None], SigningKey]
+    """Gives the key of a name that owns banks that are created."""
+
+    read_only: bool = False
+    source: OpenFile | None = None
+    """What is read instead of the path of the options."""
+
+    reads_stdin: bool = False
+    """Whether the path - means standard input."""
+
+    permission: Permission | None = None
+    """Where paths may lead; as the options say by default."""
+
+    on_reading: OnBytes | None = None
+
+
+@operation(
+    ImportRequest,
+    name="import",
+    example="satchel import mem0.json --bank assistant",
+)
+def import_(target: ImportTarget, options: ImportRequest) -> Imported:
+    """Import memories from a file into a bank, or into one for each user in the file.
+
+    Everything is read and checked first, and becomes visible at once; an import that was killed
+    is resumed when it is run again. `satchel undo` reverses it. Exit status 1 if a value was lost
+    that `--accept-loss` does not name. What the file's format has no place for is read from its
+    sidecar, FILE.satchel.jsonl, if `satchel export --sidecar` wrote one. With a provider set, the
+    memories are imported into that.
+
+    Without a bank named, each user or agent in the file has its own; a file that names none, or an
+    export of your own chats, is imported into the default bank.
+
+    Raises:
+        ContainmentError: If the path is not where it may be, or nothing says where; a
+            ``ValueError``.
+        PathRefusedError: If there is a link on the way, or the file has a second name.
+        InputError: If it cannot be read or is malformed; nothing is changed then.
+        VerificationError: If it is sealed, and does not verify.
+        ConflictError: With ``on_conflict="error"``, if there is one.
+    """
+    return _imported(target, options, options.path)
+
+
+@operation(
+    ImportBankRequest,
+    name="bank import",
+    absent={
+        "cli": "`satchel import FILE --bank NAME` does it.",
+        "mcp": "A model names no files.",
+    },
+)
+def import_bank(banks: Banks, options: ImportBankRequest) -> Imported:
+    """Import a file into a bank, by its name. The bank is created if there is none.
+
+    It need not be the bank in the file. With a provider set, the memories are imported into that.
+
+    Raises:
+        ContainmentError: If the path is not where it may be, or nothing says where; a
+            ``ValueError``.
+        ReadOnlyStoreError: If the store is open for reading.
+        SatchelError: As ``Bank.import_``.
+    """
+    with file_to_read(banks.settings, options.path, options.permission) as source:
+        target = ImportTarget(
+            settings=banks.settings,
+            bank=named(options.bank_id),
+            owner=banks.owner,
+            read_only=banks.read_only,
+            source=source,
+        )
+        return _imported(target, options, options.path)
+
+
+def _imported(target: ImportTarget, options: ImportSettings, path: PathText) -> Imported:
+    settings, permission = target.settings, target.permission or options.permission
+    if target.read_only and not options.dry_run:
+        raise ReadOnlyStoreError("opened for reading", file=shown_address(settings.store))
+    if options.receipt is not None:
+        with file_to_write(settings, options.receipt, permission):
+            pass
+    with ExitStack() as held:
+        sidecar = None
+        if options.sidecar is not None:
+            sidecar = held.enter_context(file_to_read(settings, options.sidecar, permission))
+        source: Path | OpenFile | str | None = target.source
+        if source is None and not (target.reads_stdin and path == STDIN):
+            if connector_for(str(path), options.from_) is not None:
+                require_uncontained(settings, str(path), permission)
+                source = str(path)
+            else:
+                source = held.enter_context(input_to_read(settings, path, permission))
+        return import_into(
+            settings,
+            source,
+            target.bank,
+            lambda: target.owner(options.signing_key),
+            _options(options, sidecar, target.on_reading),
+        )
+
+
+def _options(
+    options: ImportSettings, sidecar: OpenFile | None, on_reading: OnBytes | None
+) -> ImportOptions:
+    conflict, near = options.on_conflict, options.near_duplicates
+    return ImportOptions(
+        source_format=options.from_,
+        on_conflict=None if conflict is None else OnConflict(conflict),
+        mirror=options.mirror,
+        maps=texts(options.maps),
+        include_deleted=options.include_deleted,
+        embeddings=options.include_embeddings,
+        near_duplicates=None if near is None else NearDuplicates(near),
+        re_embed=options.re_embed,
+        re_extract_entities=options.re_extract_entities,
+        scrub_secrets=options.scrub_secrets,
+        skip_bad=options.skip_bad,
+        text_member=options.text_member,
+        dry_run=options.dry_run,
+        accept_loss=texts(options.accept_loss),
+        sidecar=sidecar,
+        ignore_sidecar=options.ignore_sidecar,
+        receipt=None if options.receipt is None else Path(options.receipt),
+        unsafe_accept=frozenset(map(Outcome, texts(options.unsafe_accept))),
+        trusted_keys=texts(options.trusted_keys),
+        on_reading=on_reading,
+        on_step=teller(options.progress),
+    )

@@ -1,1 +1,0 @@
-"""Whole agents, from Python."""

@@ -1,0 +1,91 @@
+"""One class for memories, whoever returns them."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from satchel import Bank, Memory, Satchel
+
+BORN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def bank() -> Bank:
+    """Return a bank with two memories."""
+    bank = Satchel.open().bank()
+    bank.remember(
+        "Ada drinks tea",
+        tags=["tea", "habit"],
+        user="ada",
+        subject="Ada",
+        predicate="drinks",
+        object="tea",
+        metadata={"source": "chat"},
+        occurred_at=BORN,
+    )
+    bank.remember("Bela drinks coffee", user="bela")
+    return bank
+
+
+def test_everything_that_returns_a_memory_returns_the_same_class(bank: Bank) -> None:
+    """Stored, listed, searched, shown, changed, and in a history: the same attributes."""
+    listed, found = bank.list(user="ada")[0], bank.recall("tea")[0]
+    shown = bank.show(found.id)
+    revised = bank.update(found.id, "Ada drinks green tea")
+    history = bank.history(found.id)
+    stored = bank.remember("Cleo drinks water", user="cleo", tags="water")
+    for memory in (listed, found, shown, revised, history[0], history[-1], stored):
+        assert isinstance(memory, Memory)
+        assert memory.type == "semantic"
+        assert memory.created_at is not None
+        assert memory.created_at.tzinfo is not None
+    for memory in (listed, found, shown, history[0]):
+        assert memory.text == "Ada drinks tea"
+        assert (memory.user, memory.agent, memory.tags) == ("ada", None, ["tea", "habit"])
+        assert (memory.subject, memory.predicate, memory.object) == ("Ada", "drinks", "tea")
+        assert (memory.metadata, memory.occurred_at) == ({"source": "chat"}, BORN)
+        assert memory.position == listed.position
+    assert (revised.text, history[-1].text) == ("Ada drinks green tea",) * 2
+    assert (stored.text, stored.user, stored.tags) == ("Cleo drinks water", "cleo", ["water"])
+    assert found.score is not None
+    assert found.score > 0
+
+
+def test_answers_iterate_index_and_have_a_length(bank: Bank) -> None:
+    """Like any sequence; an empty one is false."""
+    for answer in (bank.list(), bank.recall("drinks"), bank.history(bank.list()[0].id)):
+        assert len(answer) == len(list(answer)) > 0
+        assert answer[0].id == next(iter(answer)).id
+        assert [each.id for each in answer[:1]] == [answer[0].id]
+    assert not bank.recall("xylophone")
+
+
+def test_objects_say_what_they_are(bank: Bank) -> None:
+    """In a shell and in a log."""
+    assert repr(bank) == "<Bank 'default' 2 memories>"
+    (memory,) = bank.recall("coffee")
+    assert repr(memory).startswith(f"Memory(id={memory.id[:15]!r}, text='Bela drinks coffee'")
+    assert repr(bank.recall("coffee")) == f"Answer(memories=[{memory!r}])"
+    assert "Bela drinks coffee" in repr(bank.list())
+
+
+def test_the_json_of_a_memory_has_one_shape(bank: Bank) -> None:
+    """Its members are the same wherever it is; times are text, as in the record."""
+    listed = msgspec.to_builtins(bank.list(user="ada"))["memories"][0]
+    found = msgspec.to_builtins(bank.recall("tea"))["memories"][0]
+    shown = msgspec.to_builtins(bank.show(listed["id"]))
+    assert listed["occurred_at"] == "2026-03-01T09:30:00.000000Z"
+    for other in (found, shown):
+        assert {name: other[name] for name in listed} == listed
+    assert "text_of_created_at" not in listed
+
+
+def test_a_writer_who_may_not_read_gets_no_content_back(bank: Bank) -> None:
+    """Nor a date: what was there before is not to be found out by writing."""
+    token = bank.tokens.issue(audience="default", permissions=["write"], everything=True)
+    with Satchel.open(token=token.text) as holder:
+        stored = holder.bank().remember("a plan", tags="plan", key="plan")
+        assert (stored.text, stored.tags, stored.created_at) == ("", [], None)
+        assert repr(holder.bank()) == "<Bank 'default'>"
+    assert bank.list()[0].text == "a plan"
