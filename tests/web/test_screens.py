@@ -64,7 +64,7 @@ def _fill(client: TestClient) -> dict[str, str]:
     where = "/v1/banks/diary"
     bank = client.post("/v1/banks", json={"name": "diary"}).json()["id"]
     client.post("/v1/banks", json={"name": "notes of a project"})
-    ids = []
+    ids = list[str]()
     for number in range(14):
         entry = {
             "text": f"On day {number} Ada wrote down what she had seen at the harbour",

@@ -2,6 +2,7 @@
 
 import { get, path, post } from "./asking.js";
 import { button, chip, chips, copyable, count, el, empty, facts, field, link, mono, notes, number, quiet, soft, table, to, when } from "./making.js";
+import { gist } from "./memory.js";
 import { latest } from "./receipts.js";
 import { into, told, tried, watched } from "./telling.js";
 
@@ -27,7 +28,7 @@ function held(bank, one) {
     row.focus();
   });
   const row = el("li", { class: "held" },
-    el("div", { class: "text" }, one.memory.text ?? JSON.stringify(one.memory.data ?? one.memory.members)),
+    el("div", { class: "text" }, gist(one.memory)),
     facts({ reason: one.reason, findings: (one.findings ?? []).filter((found) => !one.reason?.includes(found)).join("; "), since: one.since ? when(one.since) : null, by: one.actor }),
     chips(one.memory.type, `trust: ${one.trust}`),
     el("div", { class: "row" }, reason,
