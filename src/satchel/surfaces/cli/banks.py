@@ -9,6 +9,7 @@ import click
 from satchel.actions import banks as actions
 from satchel.actions.log import LogOptions, LogPage, log
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.operating.transfers import list_imports
 from satchel.actions.wiring import shown_address
 from satchel.errors import UsageError
 from satchel.ledger.authority import Decision
@@ -26,6 +27,7 @@ from satchel.surfaces.cli._console import (
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key, owner_keys
 from satchel.surfaces.cli._tree import Argument, Group, Option
+from satchel.surfaces.cli.importing import show_imports
 from satchel.surfaces.cli.operating._proposing import proposed
 from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
@@ -44,6 +46,7 @@ def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(banks, actions.use_bank, _show_default)
     command(banks, log, _show_log, bank=_to_read)
+    command(banks, list_imports, show_imports, bank=_to_read)
     app.add(banks, name="bank")
 
 

@@ -47,14 +47,14 @@ function shown(found, rows) {
   rows.clear();
   const cut = found.cut_short ?? [];
   return [
-    found.jobs.length || cut.length ? null : empty("Nothing is under way.", "Imports and backups that take longer are followed here."),
+    found.jobs.length || cut.length ? null : empty("No job is running.", "Imports and backups that take longer are shown here."),
     el("ul", { class: "list" }, found.jobs.map((one) => {
       const row = el("li", {});
       rows.set(one.id, row);
       fill(row, one);
       return row;
     })),
-    cut.length ? [el("h2", {}, "Imports that were cut short"), soft("Nobody sees any of them. satchel job goes on with one, or takes it back."),
+    cut.length ? [el("h2", {}, "Interrupted imports"), soft("Nothing of them is visible. satchel job resume completes one, satchel job cancel removes it."),
       table(["import", "bank", "input", "records"], cut.map((one) => [
         mono(short(one.id ?? one.job ?? "")), one.bank ?? "", one.input ?? one.format ?? "", one.records === undefined ? "" : number(one.records)]))] : null,
   ].flat(Infinity).filter(Boolean);

@@ -80,10 +80,3 @@ class Pruning(Body):
 
     reason: str | None = Field(None, max_length=1000)
     dry_run: bool = False
-
-
-class Undoing(Body):
-    """Which import is to be taken back: the last one, when nothing is said."""
-
-    source: str | None = Field(None, max_length=100)
-    reason: str | None = Field(None, max_length=1000)

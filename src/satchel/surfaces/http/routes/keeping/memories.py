@@ -4,19 +4,19 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from satchel.actions.importing.undoing import list_imports
 from satchel.actions.opened import opened_bank
+from satchel.actions.operating.transfers import NoOptions, UndoOptions, list_imports, undo
 from satchel.actions.upkeep.pruning import moment_of, prune
 from satchel.api.sharing.removing import EraseArguments, RedactArguments
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
+from satchel.surfaces.http.operations import body, serves
 from satchel.surfaces.http.routes.keeping.bodies import (
     Embedding,
     Erasing,
     Pruning,
     Redacting,
-    Undoing,
 )
 from satchel.surfaces.http.works import Tell, begun
 from satchel.transfer.near.finding import LEAST
@@ -95,12 +95,13 @@ def prune_bank(bank: str, body: Pruning, _: Owner, gateway: Served) -> Response:
 
 
 @router.get("/imports")
-def imports(bank: str, _: Owner, gateway: Served) -> Response:
+@serves(list_imports)
+def imports(bank: str, caller: Owner) -> Response:
     """List the imports into a bank, in the order in which they began."""
-    return answer({"imports": list_imports(gateway.settings, bank)})
+    return answer(list_imports.json(caller.run(bank, list_imports, NoOptions())))
 
 
 @router.post("/undo")
-def undo(bank: str, body: Undoing, caller: Owner) -> Response:
-    """Take an import back: what came with it goes, what it replaced is there again."""
-    return answer(caller.bank(bank).undo(body.source, reason=body.reason))
+def undo_import(bank: str, options: Annotated[UndoOptions, body(undo)], caller: Owner) -> Response:
+    """Undo an import: remove what it added and restore what it replaced."""
+    return answer(caller.run(bank, undo, options))
