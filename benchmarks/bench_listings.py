@@ -176,16 +176,16 @@ MEASURED: dict[str, tuple[Words, Words]] = {
         lambda _: ["token", "list", "--bank", NAME, "--limit", "10"],
     ),
     "file ls": (
-        lambda _: ["file", "ls", "--key", NAME],
-        lambda _: ["file", "ls", "nothing/", "--key", NAME],
+        lambda _: ["file", "ls", "--file-store", NAME],
+        lambda _: ["file", "ls", "nothing/", "--file-store", NAME],
     ),
     "file history": (
-        lambda _: ["file", "history", "often.txt", "--key", NAME],
-        lambda _: ["file", "history", "d1/1.txt", "--key", NAME],
+        lambda _: ["file", "history", "often.txt", "--file-store", NAME],
+        lambda _: ["file", "history", "d1/1.txt", "--file-store", NAME],
     ),
     "file audit": (
-        lambda home: ["file", "audit", "--key", NAME, "--last", str(home.size)],
-        lambda _: ["file", "audit", "--key", NAME, "--last", "10"],
+        lambda home: ["file", "audit", "--file-store", NAME, "--last", str(home.size)],
+        lambda _: ["file", "audit", "--file-store", NAME, "--last", "10"],
     ),
     "agent list": (lambda _: ["agent", "list"], lambda _: ["agent", "list"]),
 }

@@ -10,7 +10,9 @@ import satchel
 from satchel.api.agents import Agents
 from satchel.api.bank import Bank
 from satchel.api.code import Code
+from satchel.api.lazy import Deferred
 from satchel.api.sessions import Sessions
+from satchel.api.sharing.owning import Owners
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
 from satchel.api.waking import Quarantine
@@ -20,7 +22,7 @@ from satchel.surfaces.cli._tree import Command, Group
 from satchel.surfaces.http.app import routers
 from satchel.surfaces.mcp.server import server
 
-CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups, Agents)
+CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Owners, Quarantine, Code, Backups, Agents)
 
 Place = tuple[str, str]
 """An operation's name, and where it is: a command, a method, a route, a tool."""
@@ -65,10 +67,10 @@ def of_routes() -> Iterator[Place]:
     """Yield the routes that operations declare."""
     for route in _routes(router.routes for router in routers()):
         for method in sorted(route.methods or ()):
-            yield from _place(route.endpoint, f"{method} {route.path}")
+            yield from _place(route.endpoint, f"{method} {route.path.replace(':path}', '}')}")
         for dependency in route.dependant.dependencies:
             for method in sorted(route.methods or ()):
-                yield from _place(dependency.call, f"{method} {route.path}")
+                yield from _place(dependency.call, f"{method} {route.path.replace(':path}', '}')}")
 
 
 def _routes(groups: Iterable[Iterable[Any]]) -> Iterator[APIRoute]:
@@ -88,6 +90,8 @@ def of_tools() -> Iterator[Place]:
 
 def _place(call: Any, where: str) -> Iterator[Place]:
     operation = getattr(call, "__operation__", None)
+    if isinstance(operation, Deferred):
+        operation = operation.resolve()
     if isinstance(operation, Operation):
         yield operation.name, where
 

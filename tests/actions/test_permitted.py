@@ -118,6 +118,8 @@ ASKED_BY_ANOTHER = {
     "shown_address",
     "ids_in",
     "audience_from_elsewhere",
+    "find_bank",
+    "owners_of",
     "nearest",
     "asked_from",
     "host_answer",
@@ -143,6 +145,9 @@ ASKED_BY_ANOTHER = {
     "clean",
     "tell",
     "is_behind",
+    *("write_file", "edit_file", "move_file", "delete_file", "restore_file", "collect_files"),
+    *("sync_files", "import_files", "export_files", "list_files", "read_file", "search_files"),
+    *("file_history", "diff_file", "audit_files", "promote_files", "read_memories"),
     # files that somebody has need no leave of a bank; a token that is presented is held against it
     "rehydrate_file",
     "convert",
@@ -169,6 +174,9 @@ ASKED_BY_ANOTHER = {
     # they open what then asks; without having asked, a bank gives nothing (tested below)
     "open_bank_in",
     "opened_bank",
+    "opened_source",
+    "export",
+    "create_artifact",
     "opened_store",
     "require_not_lost",
     "named_banks",
@@ -236,7 +244,7 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
         if "." in name:
             found = getattr(found, name.partition(".")[2], None)
         is_public = inspect.isfunction(found) and not found.__name__.startswith("_")
-        if names & {"bank", "settings"} and is_public:
+        if names & {"bank", "settings", "owned", "context"} and is_public:
             handed.append((found.__name__, found))
     yield from handed or [itself]
 

@@ -25,16 +25,16 @@ def test_two_owners_decide_together_and_by_a_file(tmp_path: Path) -> None:
         with pytest.raises(ThresholdError) as refused:
             bank.owners.set_threshold(1)
         bank.owners.propose(refused.value, file)
-        (matter,) = bank.owners.read(file)
+        (matter,) = bank.owners.sign(file, dry_run=True)
         assert (matter.action, len(matter.signed_by)) == ("threshold_set", 1)
         with pytest.raises(ThresholdError):
             bank.owners.enact(file)
-        (matter,) = bank.owners.sign(file, key_name="ben")
+        (matter,) = bank.owners.sign(file, signing_key="ben")
         assert ben.did in matter.signed_by
         assert bank.owners.enact(file)[0].enacted
         assert bank.owners.list().threshold == 1
-        assert bank.owners.set_threshold(2, key_name="ben").threshold == 2
-        assert bank.owners.set_threshold(1, also=["ben"]).threshold == 1
+        assert bank.owners.set_threshold(2, signing_key="ben").threshold == 2
+        assert bank.owners.set_threshold(1, co_signers=["ben"]).threshold == 1
 
 
 def test_what_is_proposed_of_another_bank_is_refused(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def bank(satchel: Run) -> str:
 
 def test_a_bank_is_made_once_and_listed(satchel: Run, bank: str) -> None:
     """By name; the listing opens and proves it."""
-    (found,) = satchel("bank", "list", "--json").json
+    (found,) = satchel("bank", "list", "--json").json["banks"]
     assert found == {
         "id": bank,
         "name": "assistant",
@@ -55,7 +55,7 @@ def test_no_banks_is_said_and_makes_no_store(satchel: Run) -> None:
     ran = satchel("bank", "list")
     assert (ran.status, ran.out) == (0, "")
     assert "satchel bank create" in ran.err
-    assert satchel("bank", "list", "--json").json == []
+    assert satchel("bank", "list", "--json").json["banks"] == []
     assert not Path(load_settings().store).exists()
 
 
@@ -70,26 +70,26 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts_the_loss(
     ran = satchel("bank", "list")
     assert (ran.status, "refused" in ran.out) == (3, True)
     assert "3 records" in ran.err
-    assert satchel("bank", "accept-loss", "assistant", "--key", "nobody").status == 3
+    assert satchel("bank", "accept-loss", "assistant", "--signing-key", "nobody").status == 3
     ran = satchel("bank", "accept-loss", "assistant", "--reason", "the disk died")
-    assert (ran.status, ran.out) == (0, "epoch 1, from the first 3 records\n")
-    (found,) = satchel("bank", "list", "--json").json
+    assert (ran.status, ran.out) == (0, "epoch 1: resumed after the first 3 records\n")
+    (found,) = satchel("bank", "list", "--json").json["banks"]
     assert (found["records"], found["epoch"], found["standing"]) == (4, 1, "own")
     append(bank, 3)
     again = satchel("bank", "accept-loss", "assistant")
     assert (again.status, again.out) == (0, "")
-    assert "nothing was lost" in again.err
+    assert "Nothing is missing" in again.err
 
 
 def test_a_bank_whose_keys_are_lost_is_adopted(satchel: Run) -> None:
     """It is a stranger's before, and one's own after; only this machine has to believe that."""
     with opened_store(load_settings()) as store:
         bank = created(store).bank
-    (before,) = satchel("bank", "list", "--json").json
+    (before,) = satchel("bank", "list", "--json").json["banks"]
     assert before["standing"] == "stranger"
     ran = satchel("bank", "adopt", bank[:15], "--reason", "the laptop is gone")
-    assert (ran.status, ran.out) == (0, "epoch 1, from the first 2 records\n")
-    (after,) = satchel("bank", "list", "--json").json
+    assert (ran.status, ran.out) == (0, "epoch 1: resumed after the first 2 records\n")
+    (after,) = satchel("bank", "list", "--json").json["banks"]
     assert (after["standing"], after["epoch"]) == ("own", 1)
     append(bank, 1)
 
@@ -118,6 +118,6 @@ def test_a_bank_that_is_gone_is_missed_until_that_is_accepted(satchel: Run, bank
 def test_a_bank_nobody_has_is_an_error_that_says_where_to_look(satchel: Run, bank: str) -> None:
     """By a name, by digits, by too few of them."""
     for wrong in ("nobody", "blake3:000000", bank[7:11]):
-        ran = satchel("bank", "admit", wrong, "--key", "default")
+        ran = satchel("bank", "admit", wrong, "--signing-key", "default")
         assert ran.status == 2
         assert "satchel bank list" in ran.err

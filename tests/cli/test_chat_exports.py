@@ -143,7 +143,7 @@ def test_a_large_export_in_shards_is_streamed(satchel: Run, tmp_path: Path, mega
 
     assert done.returncode == 0
     assert int(done.stdout) < 200 * 1024  # which is in kilobytes
-    (bank,) = satchel("bank", "list", "--json").json
+    (bank,) = satchel("bank", "list", "--json").json["banks"]
     assert bank["records"] > messages
 
 

@@ -30,7 +30,8 @@ def of_owners(path: Path) -> Path:
 
 def default_of(satchel: Run) -> list[str]:
     """Return the names of the banks that are listed as the default."""
-    return [bank["name"] for bank in satchel("bank", "list", "--json").json if bank.get("default")]
+    banks = satchel("bank", "list", "--json").json["banks"]
+    return [bank["name"] for bank in banks if bank.get("default")]
 
 
 def test_the_first_bank_stays_the_default_when_others_are_created(
@@ -96,7 +97,9 @@ def test_banks_are_named_where_none_is_the_default(satchel: Run, tmp_path: Path)
     assert all(name in ran.error["message"] for name in ("ada", "bob", "eve"))
     assert "satchel bank use" in ran.error["hint"]
     bob = next(
-        each["name"] for each in satchel("bank", "list", "--json").json if "bob" in each["name"]
+        each["name"]
+        for each in satchel("bank", "list", "--json").json["banks"]
+        if "bob" in each["name"]
     )
     assert satchel("bank", "use", bob).status == 0
     assert "bob likes tea" in satchel("recall", "tea").out

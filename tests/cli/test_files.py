@@ -29,11 +29,11 @@ def test_a_file_is_written_read_edited_moved_and_deleted(satchel: Run) -> None:
     assert (differ.status, "+likes coffee" in differ.out) == (1, True)
     assert satchel("file", "restore", "user/a.md", "1").status == 0
     assert satchel("file", "mv", "user/a.md", "b.md").status == 0
-    assert [one["path"] for one in satchel("file", "ls", "--json").json] == ["b.md"]
+    assert [one["path"] for one in satchel("file", "ls", "--json").json["files"]] == ["b.md"]
     assert satchel("file", "rm", "b.md").status == 0
-    history = satchel("file", "history", "user/a.md", "--json").json
+    history = satchel("file", "history", "user/a.md", "--json").json["versions"]
     assert [one["op"] for one in history] == ["create", "update", "restore", "renamed"]
-    events = satchel("file", "audit", "--json").json
+    events = satchel("file", "audit", "--json").json["events"]
     assert [one["op"] for one in events if one["op"] != "transcript"] == [
         *("policy", "create", "update", "restore", "rename", "delete"),
     ]
@@ -43,15 +43,15 @@ def test_a_file_is_written_read_edited_moved_and_deleted(satchel: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "code"),
     [
-        (["read", "no.md"], 4, "files.refused"),
+        (["read", "no.md"], 4, "files.none"),
         (["write", "../up", "x"], 4, "files.refused"),
         (["write", "audit", "x"], 3, "files.denied"),
         (["write", "a.md", "x", "--expected-sha", ""], 1, "files.changed"),
         (["edit", "a.md", "nowhere", "x"], 4, "files.refused"),
         (["rm", "no.md"], 4, "files.refused"),
-        (["ls", "--key", "k", "--root", "r"], 2, "usage"),
-        (["ls", "--key", "../k"], 4, "files.refused"),
-        (["promote", "a.md", "b.md", "--by", "x"], 2, "usage"),
+        (["ls", "--file-store", "k", "--root", "r"], 2, "usage"),
+        (["ls", "--file-store", "../k"], 4, "files.refused"),
+        (["promote", "a.md", "b.md", "--author", "x"], 2, "usage"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -75,7 +75,9 @@ def test_a_folder_is_taken_in_and_then_managed(satchel: Run, tmp_path: Path) -> 
     taken = satchel("file", "sync", "--root", notes, "--actor", "editor", "--json")
 
     assert taken.json["created"] == ["a.md", "sub/b.md"]
-    assert [one["updated_by"] for one in satchel("file", "ls", "--root", notes, "--json").json] == [
+    assert [
+        one["updated_by"] for one in satchel("file", "ls", "--root", notes, "--json").json["files"]
+    ] == [
         "editor",
         "editor",
     ]
@@ -95,7 +97,7 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
             ("stranger.md", "mine", "mallory"),
         ):
             store.write_text(f"user/{name}", text, actor=actor)
-    words = ("file", "promote", "user", "memory", "--all", "--by", "agent", "--root", root)
+    words = ("file", "promote", "user", "memory", "--folder", "--author", "agent", "--root", root)
     planned = satchel(*words, "--dry-run", "--json")
     assert planned.status == 1
     with MemoryStore(root=root) as store:
@@ -103,7 +105,7 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
     ran = satchel(*words, "--json")
 
     assert ran.status == 1
-    stay = {one["proposal"]: one["reason"] for one in ran.json if one["reason"]}
+    stay = {one["proposal"]: one["reason"] for one in ran.json["proposals"] if one["reason"]}
     assert set(stay) == {"user/hidden.md", "user/secret.md", "user/stranger.md"}
     assert key not in json.dumps(ran.json)
     with MemoryStore(root=root) as store:
@@ -116,7 +118,7 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
 def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> None:
     """Sound, changed outside, not logged yet, and forged."""
     assert satchel("init", "ada").status == 0
-    assert satchel("file", "write", "a.md", "x", "--key", "ada").status == 0
+    assert satchel("file", "write", "a.md", "x", "--file-store", "ada").status == 0
 
     def checks() -> dict[str, str]:
         found = satchel("doctor", "--json").json
@@ -128,7 +130,7 @@ def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> Non
     with MemoryStore(root=place) as store:
         store.write_text("b.md", "from a program")
     assert checks()["log of ada"] == "note: not logged: b.md"
-    assert satchel("file", "sync", "--key", "ada").status == 0
+    assert satchel("file", "sync", "--file-store", "ada").status == 0
     assert checks()["log of ada"].startswith("ok")
     log = place / "audit" / "log.jsonl"
     log.write_text(log.read_text().replace("a.md", "z.md"))
@@ -151,13 +153,13 @@ def test_the_files_of_the_only_bank_are_meant(satchel: Run) -> None:
 def test_a_command_that_reads_files_logs_nothing_in_the_bank(satchel: Run) -> None:
     """What a program wrote in between is logged by the next command that writes."""
     satchel("remember", "x", "--bank", "ada")
-    satchel("file", "write", "a.md", "1", "--key", "ada")
+    satchel("file", "write", "a.md", "1", "--file-store", "ada")
     size = satchel("stats", "--bank", "ada", "--json").json["records"]
     known = {**namespace_of(load_settings())._asdict(), "key": "ada"}
     with MemoryStore.get_or_create(**known) as store:
         store.write_text("b.md", "2")
-    assert "b.md" in satchel("file", "ls", "--key", "ada").out
-    assert satchel("file", "read", "b.md", "--key", "ada").out == "2"
+    assert "b.md" in satchel("file", "ls", "--file-store", "ada").out
+    assert satchel("file", "read", "b.md", "--file-store", "ada").out == "2"
     assert satchel("stats", "--bank", "ada", "--json").json["records"] == size
-    satchel("file", "write", "c.md", "3", "--key", "ada")
+    satchel("file", "write", "c.md", "3", "--file-store", "ada")
     assert satchel("stats", "--bank", "ada", "--json").json["records"] > size + 1

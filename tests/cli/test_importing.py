@@ -238,7 +238,7 @@ def test_an_import_in_one_commit_killed_at_any_point_leaves_nothing(
     groups = count // group
     for point in range(10):
         _killed(path, "commit", 1 + point * (groups - 1) // 9, group, stage.COMMIT_BYTES)
-        banks = satchel("bank", "list", "--json").json
+        banks = satchel("bank", "list", "--json").json["banks"]
         assert [texts for one in banks for texts in _texts(one["name"])] == []
         assert satchel("job", "list", "--json").json["jobs"] == []
     assert satchel("import", path, "--bank", "b", "--json").status == 0

@@ -23,7 +23,7 @@ def kept(satchel: "Run") -> str:
     """A bank with a memory; returns its id."""
     assert satchel("remember", "likes tea").status == 0
     assert satchel("key", "create", "holder").status == 0
-    return str(satchel("bank", "list", "--json").json[0]["id"])
+    return str(satchel("bank", "list", "--json").json["banks"][0]["id"])
 
 
 def texts(satchel: "Run", *options: str | Path) -> list[str]:
@@ -274,7 +274,7 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts(
     _refused(satchel, "verify.rolled_back", "satchel bank accept-loss")
     assert satchel("bank", "accept-loss", "default", "--reason", "the disk died").status == 0
     assert texts(satchel) == ["likes tea"]
-    [bank] = satchel("bank", "list", "--json").json
+    [bank] = satchel("bank", "list", "--json").json["banks"]
     assert bank["epoch"] == 1
 
 

@@ -95,7 +95,7 @@ def test_a_bank_that_is_gone_is_missed_on_any_store(
 ) -> None:
     """Another store in the place of the one that had it; until that is accepted."""
     assert satchel("remember", "likes tea").status == 0
-    bank = satchel("bank", "list", "--json").json[0]["id"]
+    bank = satchel("bank", "list", "--json").json["banks"][0]["id"]
     delete_store(any_store)
     with pytest.MonkeyPatch.context() as machine:
         machine.setenv("SATCHEL_WITNESS", str(tmp_path / "other-witness"))

@@ -294,7 +294,7 @@ def has_proposal(satchel: Run, path: Path) -> None:
     key = satchel("key", "export", "second").json["key"]
     words = ("bank", "owner", "add", "here", key, "--propose", path)
     assert satchel(*words).status == 0
-    assert satchel("bank", "owner", "sign", path, "--key", "second").status == 0
+    assert satchel("bank", "owner", "sign", path, "--signing-key", "second").status == 0
 
 
 def has_memory(satchel: Run, other: Path) -> None:

@@ -69,7 +69,7 @@ def test_init_says_what_is_there_and_what_to_do_next(
     assert (tmp_path / "default.key.json").exists()
     again = satchel("init", "assistant")
     assert (again.status, again.out) == (0, ran.out)
-    assert "all there" in again.err
+    assert "everything exists" in again.err
     assert satchel("init", "--json").json["made"] == []
     keep(satchel, "x")
     assert satchel("init", "second", "--json").json["made"] == ["bank"]

@@ -106,7 +106,7 @@ def test_all_banks_arrive_as_they_are_and_the_new_configuration_counts(
     assert listed(place.new_store) == listed(place.old_store)
     assert place.active.read_bytes() == place.new.read_bytes()
     assert [path.read_bytes() for path in place.kept] == [before]
-    assert len(json.loads(satchel("bank", "list", "--json").out)) == 3
+    assert len(json.loads(satchel("bank", "list", "--json").out)["banks"]) == 3
     assert satchel("remember", "and goes on", "--bank", "ada").status == 0
 
 

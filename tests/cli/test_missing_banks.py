@@ -66,7 +66,7 @@ def _store() -> Path:
 def _remembered(satchel: Run) -> str:
     assert satchel("init", "assistant").status == 0
     assert satchel("remember", "the wombat sleeps").status == 0
-    (bank,) = satchel("bank", "list", "--json").json
+    (bank,) = satchel("bank", "list", "--json").json["banks"]
     return str(bank["id"])
 
 

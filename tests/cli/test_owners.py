@@ -27,9 +27,9 @@ def test_two_of_three_owners_decide_on_any_store(satchel: Run) -> None:
     assert satchel("bank", "owner", "threshold", "default", "2").status == 0
     ran = satchel("bank", "rename", "default", "ours", "--json")
     assert (ran.status, ran.error["code"]) == (3, "key.threshold")
-    assert "--also" in ran.error["hint"]
-    assert satchel("bank", "rename", "default", "ours", "--also", "cat").status == 0
-    ran = satchel("bank", "owner", "threshold", "ours", "1", "--key", "ben")
+    assert "--co-signer" in ran.error["hint"]
+    assert satchel("bank", "rename", "default", "ours", "--co-signer", "cat").status == 0
+    ran = satchel("bank", "owner", "threshold", "ours", "1", "--signing-key", "ben")
     assert ran.status == 3
     ran = satchel("key", "revoke", "cat", "--signing-key", "ben", "--json")
     assert (ran.status, len(ran.json["banks"][0]["to_sign"])) == (1, 1)
@@ -55,17 +55,17 @@ def test_an_owner_on_another_machine_signs_a_file(satchel: Run, tmp_path: Path) 
     assert (ran.status, ran.json) == (0, {"proposed": str(file)})
     assert satchel("bank", "owner", "enact", file).status == 3
     shown = satchel(*there, "bank", "owner", "sign", file, "--dry-run")
-    assert "Take in another owner" in shown.out
+    assert "Add an owner" in shown.out
     assert ben in shown.out
-    assert satchel(*there, "bank", "owner", "sign", file, "--key", "ben").status == 0
-    assert "noted in its log" in satchel("bank", "owner", "enact", file).err
-    assert "says so already" in satchel("bank", "owner", "enact", file).err
+    assert satchel(*there, "bank", "owner", "sign", file, "--signing-key", "ben").status == 0
+    assert "recorded in its log" in satchel("bank", "owner", "enact", file).err
+    assert "already in its log" in satchel("bank", "owner", "enact", file).err
     both = tmp_path / "both.json"
     assert satchel("bank", "owner", "threshold", "default", "2").status == 0
     assert satchel("bank", "rename", "default", "ours", "--propose", both).status == 0
-    assert satchel(*there, "bank", "owner", "sign", both, "--key", "ben").status == 0
+    assert satchel(*there, "bank", "owner", "sign", both, "--signing-key", "ben").status == 0
     assert satchel("bank", "owner", "enact", both).status == 0
-    assert satchel("bank", "list", "--json").json[0]["name"] == "ours"
+    assert satchel("bank", "list", "--json").json["banks"][0]["name"] == "ours"
     again = satchel("bank", "rename", "ours", "x", "--propose", both, "--json")
     assert again.error["code"] == "target.exists"
 
@@ -98,9 +98,9 @@ def test_a_replaced_key_of_several_owners_is_proposed_to_the_others(
     file = tmp_path / "heir.json"
     ran = satchel("key", "rotate", "--propose", file)
     assert (ran.status, "key hand-over" in ran.err) == (1, True)
-    assert satchel("bank", "owner", "sign", file, "--key", "ben").status == 0
+    assert satchel("bank", "owner", "sign", file, "--signing-key", "ben").status == 0
     assert satchel("bank", "owner", "enact", file).status == 0
-    assert satchel("bank", "rename", "default", "ours", "--also", "ben").status == 0
+    assert satchel("bank", "rename", "default", "ours", "--co-signer", "ben").status == 0
 
 
 def test_an_export_shows_that_the_heads_key_belongs_to_an_owner_who_was_taken_in(
@@ -152,7 +152,9 @@ def test_giving_up_is_proposed_to_an_owner_elsewhere(
     words = ("backup", "restore", "--destination", lost, "--overwrite", "--propose", file, "--json")
     assert satchel(*words).json == {"proposed": str(file)}
     assert satchel("list").status == 3
-    assert "Go on from a backup" in satchel("bank", "owner", "sign", file, "--key", "ben").out
+    assert (
+        "Resume from a backup" in satchel("bank", "owner", "sign", file, "--signing-key", "ben").out
+    )
     assert satchel("bank", "owner", "enact", file).status == 0
     (memory,) = satchel("list", "--json").json["memories"]
     assert memory["text"] == "likes tea"

@@ -109,7 +109,7 @@ def test_owners_are_sent_to_banks(satchel: Run, tmp_path: Path) -> None:
     assert satchel("import", path).status == 4
     ran = satchel("import", path, "--map", "user:ada=bank-ada", "--map", "run:r=runs")
     assert ran.status == 0
-    assert [bank["name"] for bank in satchel("bank", "list", "--json").json] == [
+    assert [bank["name"] for bank in satchel("bank", "list", "--json").json["banks"]] == [
         "bank-ada",
         "runs",
     ]

@@ -58,7 +58,7 @@ def test_the_configuration_of_a_bank_is_written_to_standard_output(
 def test_memory_files_are_written_to_standard_output(satchel: Run, more: tuple[str, ...]) -> None:
     """The report says how many, on standard error."""
     assert satchel("file", "write", "user/a.md", "likes tea\n").status == 0
-    ran = satchel("file", "export", "-", *more)
+    ran = satchel("file", "export", *more)
     (found,) = _alone(ran)["data"]
     assert (found["path"], found["content"]) == ("/user/a.md", "likes tea\n")
     assert "moved" in ran.err

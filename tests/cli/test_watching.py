@@ -243,7 +243,7 @@ def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:
     ran = satchel("watch", "--dry-run")
     assert "would look at 2 files" in ran.out
     assert str(_transcript(hosts)) in ran.out
-    assert satchel("bank", "list", "--json").json == []
+    assert satchel("bank", "list", "--json").json["banks"] == []
 
 
 @pytest.mark.usefixtures("hosts")

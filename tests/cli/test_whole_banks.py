@@ -62,8 +62,8 @@ def bank(satchel: Run) -> str:
 def test_a_bank_is_renamed_by_its_owner_and_keeps_its_id(satchel: Run, bank: str) -> None:
     """It is found by the new name and no more by the old one, which is free again."""
     ran = satchel("bank", "rename", "assistant", "work")
-    assert (ran.status, ran.out) == (0, f"{bank} is called work\n")
-    (found,) = satchel("bank", "list", "--json").json
+    assert (ran.status, ran.out) == (0, f"{bank} renamed to work\n")
+    (found,) = satchel("bank", "list", "--json").json["banks"]
     assert (found["id"], found["name"], found["standing"]) == (bank, "work", "own")
     assert satchel("bank", "rename", "assistant", "x").status == 2
     assert satchel("bank", "create", "work").status == 2
@@ -86,7 +86,7 @@ def test_attack_a_name_that_no_owner_gave_does_not_count(satchel: Run, bank: str
     odd = [naming(bank, name, owner, now()) for name in (7, None, ["x"])]  # type: ignore[arg-type]
     append(bank, odd)
     assert named(bank) == "assistant"
-    assert satchel("bank", "rename", "assistant", "x", "--key", "nobody").status == 3
+    assert satchel("bank", "rename", "assistant", "x", "--signing-key", "nobody").status == 3
     assert satchel("bank", "rename", "assistant", "work").status == 0
     database = apsw.Connection(load_settings().store)
     database.execute("DELETE FROM record WHERE type = 'config' AND instr(body, 'work')")
@@ -110,7 +110,7 @@ def test_an_adopted_bank_keeps_its_name_until_the_new_owner_gives_another(satche
 
 def test_a_copy_is_a_bank_of_its_own_with_the_same_memories(satchel: Run, bank: str) -> None:
     """Another id and log; the first one stays as it is, and what one learns the other does not."""
-    before = satchel("bank", "list", "--json").json[0]["records"]
+    before = satchel("bank", "list", "--json").json["banks"][0]["records"]
     ran = satchel("bank", "copy", "assistant", "second", "--json")
     assert ran.json["carried"]["records"] == 3
     assert ran.json["bank"] != bank
@@ -118,13 +118,13 @@ def test_a_copy_is_a_bank_of_its_own_with_the_same_memories(satchel: Run, bank: 
     assert satchel("bank", "copy", "assistant", "assistant").status == 2
     assert satchel("bank", "copy", "assistant", "").status == 2
     append("second", memories(1, start=9))
-    sizes = {one["name"]: one["records"] for one in satchel("bank", "list", "--json").json}
+    sizes = {one["name"]: one["records"] for one in satchel("bank", "list", "--json").json["banks"]}
     assert sizes["assistant"] == before
     assert satchel("doctor", "--deep").status == 0
     ran = satchel("bank", "merge", "second", "assistant", "--dry-run")
-    assert ran.out == "1 record would be added\n3 there already\n"
+    assert ran.out == "1 record would be added\n3 unchanged\n"
     ran = satchel("bank", "merge", "second", "assistant")
-    assert ran.out == "1 record added\n3 there already\n"
+    assert ran.out == "1 record added\n3 unchanged\n"
     assert satchel("bank", "merge", "second", "second").status == 2
     assert satchel("bank", "merge", "second", "third").status == 2
 
@@ -165,7 +165,7 @@ def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
     assert gone[7:].encode() not in _raw(home)
     assert gone not in witness_of(load_settings()).banks()
     assert satchel("doctor", "--deep").status == 0
-    (found,) = satchel("bank", "list", "--json").json
+    (found,) = satchel("bank", "list", "--json").json["banks"]
     assert (found["id"], found["records"]) == (bank, 5)
     append("assistant", memories(1, start=9))
 
@@ -178,7 +178,7 @@ def test_a_bank_is_not_deleted_by_accident(satchel: Run, bank: str) -> None:
     assert satchel("bank", "delete", "other", "--yes").status == 2
     with pytest.raises(UnknownBankError), opened_store(load_settings()) as store:
         find_bank(store, "other")
-    assert satchel("bank", "list", "--json").json[0]["id"] == bank
+    assert satchel("bank", "list", "--json").json["banks"][0]["id"] == bank
 
 
 def test_a_person_who_is_asked_can_say_no(
@@ -192,7 +192,7 @@ def test_a_person_who_is_asked_can_say_no(
         running.communicate(timeout=60)
         os.close(child)
         os.close(parent)
-        assert len(satchel("bank", "list", "--json").json) == left
+        assert len(satchel("bank", "list", "--json").json["banks"]) == left
 
 
 def test_a_deletion_that_was_cut_short_is_finished_by_its_id(satchel: Run, bank: str) -> None:

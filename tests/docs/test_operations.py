@@ -8,6 +8,7 @@ import pytest
 
 import satchel
 from docs.interfaces import CLASSES, offered
+from satchel.api.lazy import Deferred
 from satchel.ports.operations import INTERFACES, Operation, operations
 
 OFFERED = offered()
@@ -47,10 +48,18 @@ def is_derived(call: Any) -> bool:
     return isinstance(getattr(call, "__operation__", None), Operation)
 
 
+def declared(call: Any) -> Operation[Any, Any, ..., Any]:
+    """Return the operation that declares a method, imported if it is not yet."""
+    found = call.__operation__
+    operation = found.resolve() if isinstance(found, Deferred) else found
+    assert isinstance(operation, Operation)
+    return operation
+
+
 def methods() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., Any]]]:
     """Return the methods of the Python API that operations declare."""
     return [
-        (f"{kind.__name__}.{name}", call, call.__operation__)
+        (f"{kind.__name__}.{name}", call, declared(call))
         for kind in CLASSES
         for name, call in inspect.getmembers(kind, lambda each: hasattr(each, "__operation__"))
     ]
@@ -63,7 +72,7 @@ def test_a_call_shows_its_parameters_at_run_time(
     """``help()``, ``inspect.signature`` and Jupyter: names, types, defaults, meanings."""
     parameters = dict(inspect.signature(call).parameters)
     for first in list(parameters.values()):
-        if first.kind is inspect.Parameter.POSITIONAL_ONLY:  # what it works on
+        if first.kind is first.POSITIONAL_ONLY or first.name == "self":  # what it works on
             del parameters[first.name]
     assert set(parameters) == {field.name for field in operation.offered("python")}
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters.values())

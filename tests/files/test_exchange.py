@@ -200,14 +200,14 @@ def test_a_file_of_memories_comes_and_goes_on_the_command_line(
         {"page": json.dumps({"data": there}), "list": json.dumps(there)}.get(form, lines)
     )
     assert run(["file", "import", str(source)]) == 0
-    assert run(["file", "export", str(output)]) == 0
+    assert run(["file", "export", "-o", str(output)]) == 0
     back = json.loads(output.read_text())["data"]
     assert [{name: one[name] for name in ("path", "content")} for one in back] == there
     assert run(["file", "write", "c.md", "other"]) == 0
     assert run(["file", "import", str(source)]) == 1
     assert "c.md: there is other text" in capsys.readouterr().err
-    assert run(["file", "export", str(output)]) == 5
-    assert run(["file", "export", str(output), "--overwrite"]) == 0
+    assert run(["file", "export", "-o", str(output)]) == 5
+    assert run(["file", "export", "-o", str(output), "--overwrite"]) == 0
 
 
 @pytest.mark.parametrize(

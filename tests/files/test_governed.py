@@ -143,11 +143,14 @@ def test_a_holder_has_the_files_on_the_command_line(
     assert run([*reading, "file", "read", "a.md"]) == 0
     assert capsys.readouterr().out == "yours"
     assert run([*reading, "file", "write", "a.md", "changed"]) == 3
-    assert run([*reading, "file", "ls", "--key", "other"]) == 3
+    assert run([*reading, "file", "ls", "--file-store", "other"]) == 3
     assert run([*reading, "file", "ls", "--root", str(tmp_path)]) == 3
     assert run([*writing, "file", "write", "a.md", "changed", "--actor", "owner"]) == 0
     assert run([*writing, "file", "promote", "a.md", "b.md"]) == 3
-    for leaving in (["export", str(tmp_path / "out.json")], ["sync", str(tmp_path / "notes")]):
+    for leaving in (
+        ["export", "-o", str(tmp_path / "out.json")],
+        ["sync", str(tmp_path / "notes")],
+    ):
         assert run([*writing, "file", *leaving]) == 3
     assert not list(tmp_path.glob("out*")) + list(tmp_path.glob("notes*"))
     with Satchel.open() as satchel:

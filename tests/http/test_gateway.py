@@ -154,14 +154,14 @@ def test_memory_files_are_changed_only_over_what_was_seen(client: TestClient) ->
     assert other.status_code == 200
     stale = client.put(path, json={"text": "x"}, headers={"If-Match": read.headers["ETag"]})
     assert stale.status_code == 409
-    assert client.get("/v1/files/notes").json() == {"paths": ["plans/today.md"]}
+    assert client.get("/v1/files/notes").json()["files"][0]["path"] == "plans/today.md"
     assert client.delete(path).status_code == 204
 
 
 def test_a_bank_without_memory_files_has_none(client: TestClient, bank: str) -> None:
     """An empty list; of what is no bank there is not even that, and nothing to read in either."""
     del bank
-    assert client.get("/v1/files/assistant").json() == {"paths": []}
+    assert client.get("/v1/files/assistant").json() == {"files": []}
     nobody = client.get("/v1/files/nobody")
     assert (nobody.status_code, nobody.json()["code"]) == (404, "bank.unknown")
     nothing = client.get("/v1/files/assistant/audit")

@@ -42,7 +42,7 @@ def filled(client: TestClient) -> dict[str, str]:
         "memory": second,
         "session": session,
         "other": session,
-        "key": "assistant",
+        "store": "assistant",
         "path": "notes/a.md",
         "old": "1",
         "receipt": receipt,
@@ -81,6 +81,6 @@ def _require_unchanged(served: Served, client: TestClient, tmp_path: Path) -> No
             name for name in {*before, *after} if before.get(name) != after.get(name)
         } == set(), path
     assert {path: code for path, code in answered.items() if code != 200} == {
-        "/v1/files/{key}/diff/{path}": 422,  # its versions are not kept
+        "/v1/files/{store}/diff/{path}": 422,  # its versions are not kept
         "/v1/jobs/{job}": 404,  # there is none
     }

@@ -89,7 +89,7 @@ def test_a_decision_with_too_few_signatures_is_refused_and_leaves_the_log(
     before = two_of_three.listed()
     with pytest.raises(ThresholdError, match=r"2 of the 3 owners .* 1 did") as caught:
         two_of_three.decider().rename("mine")
-    assert "--also" in (caught.value.hint or "")
+    assert "--co-signer" in (caught.value.hint or "")
     assert "--propose" in (caught.value.hint or "")
     assert signers(open_record(caught.value.drawn[0])[0]) == {OWNER.did}
     assert two_of_three.listed() == before

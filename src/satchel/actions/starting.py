@@ -40,6 +40,9 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     made: list[str]
     """Of ``key``, ``store``, ``bank``: what was not there before."""
 
+    key: str | None = None
+    """Name of the owner's signing key."""
+
 
 def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> Started:
     """Make what is missing of home, key, store and a first bank; do nothing when all is there.

@@ -18,6 +18,7 @@ from satchel.actions.operating.exports import ExportSource, export
 from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.recall import recall_in
+from satchel.actions.upkeep import config_operations
 from satchel.api.code import Code
 from satchel.api.files import Filing
 from satchel.api.operations import method
@@ -114,6 +115,8 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
     log = method(log)
     path = method(operations.path)
     stats = method(operations.stats)
+    config = method(config_operations.show_config)
+    set_config = method(config_operations.set_config)
     recall = method(recall_in)
 
     @contextmanager

@@ -128,11 +128,7 @@ def method(
         def call(self: Any, /, *args: _P.args, **given: _P.kwargs) -> _R:
             with hints_for_python():
                 options = declared.options(*args, **given)
-                if context is None:
-                    result = run_on(self, declared, options)
-                else:
-                    with context(self) as target:
-                        result = declared.run(target, options)
+                result = run_on(self, declared, options, context)
                 if check is not None:
                     check(result)
                 return result
@@ -155,16 +151,28 @@ def call(function: Callable[Concatenate[Any, _P], _R]) -> Method[_P, _R]:
     return Method(load)
 
 
-def run_on(target: HasContext[_C], operation: Operation[_C, _O, ..., _R], options: _O) -> _R:
+def run_on(
+    target: HasContext[_C],
+    operation: Operation[_C, _O, ..., _R],
+    options: _O,
+    context: Callable[[Any], AbstractContextManager[_C]] | None = None,
+) -> _R:
     """Run an operation on what a bank, or the like, works on.
 
     A target that has ``_internal`` supplies what the operation takes besides its options.
+
+    Args:
+        target: The bank, or the like.
+        operation: The operation.
+        options: What it is run with.
+        context: Gives what it works on, if that is not what ``_context`` gives.
     """
     supply = getattr(target, "_internal", None)
     supplied = supply(options) if supply is not None and operation.internal else {}
     more = {name: value for name, value in supplied.items() if name in operation.internal}
-    with target._context() as context:  # noqa: SLF001 - of the protocol above
-        return operation.run(context, options, **more)
+    opened = target._context() if context is None else context(target)  # noqa: SLF001 - as above
+    with opened as there:
+        return operation.run(there, options, **more)
 
 
 def function(
@@ -178,9 +186,10 @@ def function(
     """
 
     def call(*args: _P.args, **given: _P.kwargs) -> _R:
-        options = operation.options(*args, **given)
-        with context() as there:
-            return operation.run(there, options)
+        with hints_for_python():
+            options = operation.options(*args, **given)
+            with context() as there:
+                return operation.run(there, options)
 
     return documented(call, operation, first=None)
 

@@ -19,7 +19,6 @@ from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
 
 if TYPE_CHECKING:
     from satchel.actions import banks
-    from satchel.actions.banks import BankLine
     from satchel.actions.config import Settings
     from satchel.actions.configured.hooks import HookCounts, Listener
     from satchel.actions.moving import comparing
@@ -27,16 +26,17 @@ if TYPE_CHECKING:
     from satchel.actions.operating import exports, imports
     from satchel.actions.operating.following import Followed
     from satchel.actions.operating.providing import LiveBank
-    from satchel.actions.upkeep.bank_settings import BankConfigured
-    from satchel.api.arguments import Roots
+    from satchel.actions.upkeep import config_operations, operations
     from satchel.api.bank import Bank
     from satchel.ports.serving.board import Board
     from satchel.ports.store import Store
 else:
     banks = lazy("satchel.actions.banks")
     comparing = lazy("satchel.actions.moving.comparing")
+    config_operations = lazy("satchel.actions.upkeep.config_operations")
     exports = lazy("satchel.actions.operating.exports")
     imports = lazy("satchel.actions.operating.imports")
+    operations = lazy("satchel.actions.upkeep.operations")
 
 
 class StoreCalls(Working):
@@ -54,11 +54,26 @@ class StoreCalls(Working):
 
     diff = method(comparing.diff)
 
-    @call
-    def banks(self) -> list[BankLine]:
-        """Return the banks of the store, each opened and proved."""
-        with self._lifetime.use():
-            return banks.list_banks(self._settings)
+    @contextmanager
+    def _writable(self) -> Iterator[Settings]:
+        with self._context() as settings:
+            self._require_writable({})
+            yield settings
+
+    def _internal(self, options: Any) -> Mapping[str, Any]:
+        """Supply the owner's key with which the store was opened, where a call names no other."""
+        names = ("signing_key", "passphrase", "co_signers")
+        if any(getattr(options, name, None) for name in names):
+            return {}
+        return {"owner": self._owner, "owners": lambda: (self._owner(),)}
+
+    banks = method(operations.list_banks)
+    rename_bank = method(operations.rename_bank, context=_writable)
+    copy_bank = method(operations.copy_bank, context=_writable)
+    merge_banks = method(operations.merge_banks, context=_writable)
+    delete_bank = method(operations.delete_bank, context=_writable)
+    export_bank_config = method(config_operations.export_config)
+    import_bank_config = method(config_operations.import_config, context=_writable)
 
     @call
     def list_banks(self) -> list[str]:
@@ -89,62 +104,6 @@ class StoreCalls(Working):
     export_bank = method(exports.export_bank, context=_banks)
 
     import_bank = method(imports.import_bank, context=_banks)
-
-    @call
-    def export_bank_config(
-        self,
-        bank: str | None,
-        path: str | Path,
-        *,
-        overwrite: bool = False,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-    ) -> BankConfigured:
-        """Write what holds for a bank to a small JSON document, beside an archive of its memory.
-
-        Args:
-            bank: Which, as ``bank()`` takes it.
-            path: The file.
-            overwrite: Whether a file that is there is replaced.
-            allowed_roots: As for ``Bank.export``.
-            allow_uncontained: As for ``Bank.export``.
-
-        Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
-            UnknownBankError: If there is no such bank.
-            TargetError: If it cannot be written.
-        """
-        from satchel.actions.opened import open_bank_in
-        from satchel.actions.paths.permission import Permission, file_to_write
-        from satchel.actions.upkeep import bank_settings
-
-        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
-        with self._lifetime.use(), file_to_write(self._settings, path, asked) as output:
-            opened = open_bank_in(self._settings, self._store, bank or self._wanted)
-            return bank_settings.export_config(opened, output, overwrite=overwrite)
-
-    @call
-    def import_bank_config(
-        self,
-        bank: str | None,
-        path: str | Path,
-        *,
-        allowed_roots: Roots | None = None,
-        allow_uncontained: bool = False,
-    ) -> BankConfigured:
-        """Give a bank what such a document says; members that are not known here are kept.
-
-        Args and Raises: as ``export_bank_config``; ``MalformedError`` if it is no such document.
-        """
-        from satchel.actions.opened import open_bank_in
-        from satchel.actions.paths.permission import Permission, file_to_read
-        from satchel.actions.upkeep import bank_settings
-
-        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
-        with self._lifetime.use(), file_to_read(self._settings, path, asked) as source:
-            wanted = bank or self._wanted
-            opened = open_bank_in(self._settings, self._store, wanted, writes=not self._read_only)
-            return bank_settings.import_config(opened, source)
 
     @call
     def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
@@ -299,7 +258,10 @@ class Satchel(StoreCalls):
             return Bank(opened, self._lifetime, self._owner)
 
     def create_bank(self, name: str) -> Bank:
-        """Start a bank that the owner's key speaks for, which is made on first use.
+        """Create a bank. Its owner's key is created on first use.
+
+        Args:
+            name: Name of the bank: any text.
 
         Raises:
             BankExistsError: If a bank has this name; ``bank(name, create=True)`` opens it.
@@ -314,6 +276,8 @@ class Satchel(StoreCalls):
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
             return Bank(opened, self._lifetime, self._owner)
+
+    create_bank.__operation__ = operations.create_bank  # type: ignore[attr-defined] # it opens it
 
     @property
     def hook_counts(self) -> HookCounts:

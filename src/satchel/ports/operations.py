@@ -336,15 +336,20 @@ class Operation(Generic[_C, _O, _P, _R]):
         """
         if hasattr(result, "to_json"):
             return result.to_json()
-        if not isinstance(result, list | tuple):
-            return result
+        if not isinstance(result, list | tuple) or hasattr(result, "_asdict"):
+            return _plain(result)
         if not self.items:
             raise TypeError(f"{self.name} returns a list: declare its name with items=")
-        return {self.items: result}
+        return {self.items: [_plain(each) for each in result]}
 
     def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
         """Run the operation; ``run`` takes its options as one object."""
         return self.run(context, self.options(*args, **options))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value whose JSON is an object: that of a named tuple would be a list."""
+    return value._asdict() if hasattr(value, "_asdict") else value
 
 
 operations: dict[str, Operation[Any, Any, Any, Any]] = {}

@@ -1,5 +1,6 @@
 """Whether memory files are sound, and whether the log of their bank says what they are."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def _look(settings: Settings, place: Path) -> Iterator[Check]:
                     name=name,
                     state="note",
                     detail=f"changed outside: {_named(outside)}",
-                    hint=f"satchel file sync --key {place.name}",
+                    hint=shlex.join(["satchel", "file", "sync", "--file-store", place.name]),
                 )
             if found.ok:
                 yield Check(
@@ -85,7 +86,7 @@ def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[C
         name=f"log of {key}",
         state="note",
         detail="; ".join(parts),
-        hint=f"Run satchel file sync --key {key}.",
+        hint=shlex.join(["satchel", "file", "sync", "--file-store", key]),
     )
 
 

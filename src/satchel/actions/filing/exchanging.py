@@ -5,55 +5,41 @@ from pathlib import Path
 from typing import Any
 
 from satchel.actions.config import Settings
-from satchel.actions.filing.opened import opened_files
 from satchel.actions.paths.permission import file_to_read, file_to_write
 from satchel.errors import LimitError, MalformedError
-from satchel.files.exchange.memory_stores import Moved, from_memories, to_memories
+from satchel.files import MemoryStore
+from satchel.files.exchange.memory_stores import Moved, to_memories
 
 MOST_BYTES = 512 << 20
 """Of such a file: more than twice what a store there can hold."""
 
 
-def import_memories(
-    settings: Settings, source: Path, key: str | None = None, *, actor: str = "import"
-) -> Moved:
-    """Write the memories of a file into the memory files of a key, and save them.
-
-    Args:
-        settings: Where keys are.
-        source: A JSON list of memories, a page of the API (``{"data": [...]}``), or one a line.
-        key: As ``opened_files`` takes it; made where there are none.
-        actor: Who the audit says it was.
+def read_memories(settings: Settings, source: Path) -> list[Any]:
+    """Return the memories of a file: a JSON list, a page of the API, or one a line.
 
     Raises:
-        MalformedError: If it is no such file; then nothing is written.
+        MalformedError: If it is no such file.
         LimitError: If it is too large.
-        SatchelError: As ``opened_files``.
+        UnreadableError: If it cannot be opened.
     """
     with file_to_read(settings, source) as opened, opened.stream() as stream:
         data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise LimitError(f"such a file has at most {MOST_BYTES:,} bytes", file=str(source))
-    memories = _memories(data, source)
-    with opened_files(settings, key, create=True) as store:
-        told = from_memories(store, memories, actor=actor)
-        store.save()
-    return told
+    return _memories(data, source)
 
 
 def export_memories(
-    settings: Settings, output: Path, key: str | None = None, *, overwrite: bool = False
+    settings: Settings, output: Path, store: MemoryStore, *, overwrite: bool = False
 ) -> Moved:
-    """Write the memory files of a key to a file as memories, a page of the API.
+    """Write the files of a store to a file as memories, a page of the API.
 
     Raises:
         TargetExistsError: If the file is there, and is not to be replaced.
         TargetError: If it cannot be written; nothing is left behind then.
-        SatchelError: As ``opened_files``.
     """
     told = Moved()
     with (
-        opened_files(settings, key, leaves=True) as store,
         file_to_write(settings, output) as outlet,
         outlet.writing(overwrite=overwrite) as sink,
     ):

@@ -78,7 +78,7 @@ def opened_files(
     if root is not None:
         require_owner(settings, "files")
         if key is not None:
-            raise UsageError("--key and --root name two different stores")
+            raise UsageError("--file-store and --root name two different file stores")
         require_uncontained(settings, str(root))
         if not create and not root.is_dir():
             raise MemoryStoreError("there is no such folder", file=str(root))
@@ -168,7 +168,8 @@ def store_of(
     if not MemoryStore.exists(**known):
         if not create:
             raise NoMemoryFilesError(
-                f"there are no memory files of {name!r} yet", hint="Write one: satchel file write"
+                f"no file store with the name {name!r} exists",
+                hint="Write a file: satchel file write PATH TEXT",
             )
         if held is not None:
             held.asked("change files")

@@ -57,6 +57,11 @@ class BankConfigured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The same to be carried, with what no version here understands."""
 
     path: str | None = None
+    """The file that was read."""
+
+    output: str | None = None
+    """The file that was written."""
+
     is_changed: bool = False
     """Whether something was written to the bank."""
 

@@ -44,7 +44,6 @@ class Owners:
     add = awaited(plain_owning.Owners.add)
     set_threshold = awaited(plain_owning.Owners.set_threshold)
     propose = awaited(plain_owning.Owners.propose)
-    read = awaited(plain_owning.Owners.read)
     sign = awaited(plain_owning.Owners.sign)
     enact = awaited(plain_owning.Owners.enact)
 

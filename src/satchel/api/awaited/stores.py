@@ -160,6 +160,8 @@ class Bank:
     raw = awaited(plain_bank.Bank.raw)
     history = awaited(plain_bank.Bank.history)
     stats = awaited(plain_bank.Bank.stats)
+    config = awaited(plain_bank.Bank.config)
+    set_config = awaited(plain_bank.Bank.set_config)
     embed = awaited(plain_bank.Bank.embed)
     duplicates = awaited(plain_bank.Bank.duplicates)
     links = awaited(plain_bank.Bank.links)

@@ -93,6 +93,6 @@ def require_enough(keys: Keys, record: Sealed, by: frozenset[str], drawn: Sequen
         f"{keys.threshold} of the {len(keys.owners)} owners of the bank have to sign this,"
         f" and {there} did",
         field="key",
-        hint=f"Name more of their keys: --also NAME. {_ELSEWHERE}",
+        hint=f"Name more of their keys: --co-signer NAME. {_ELSEWHERE}",
         drawn=[one.body for one in drawn],
     )

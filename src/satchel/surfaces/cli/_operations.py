@@ -104,7 +104,9 @@ def command(
         return (shown or 0) if status is None else status(result)
 
     general = (JSON,) if bank is None else (dataclasses.replace(BANK, help=bank_help), JSON)
-    parameters = (*map(_parameter, _ordered((*offered, *more_fields))), *general)
+    named = [field for field in more_fields if field.option.argument and field.is_required]
+    others = _ordered((*offered, *(field for field in more_fields if field not in named)))
+    parameters = (*map(_parameter, (*named, *others)), *general)
     text = f"{operation.help}\n\nExample: `{operation.example}`"
     cast("Any", run).__operation__ = operation
     group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
@@ -149,12 +151,16 @@ def _internal(
         found["owner"] = partial(owner_key, options.signing_key)
         if "owners" in operation.internal:
             found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
+    if "permission" in operation.internal:
+        from satchel.actions.paths.permission import OWN
+
+        found["permission"] = OWN
     found |= {} if internal is None else internal(options)
     return {name: each for name, each in found.items() if name in operation.internal}
 
 
 def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
-    from satchel.surfaces.cli.operating._proposing import proposed
+    from satchel.surfaces.cli._proposals import proposed
 
     return proposed(Path(path), as_json=as_json)
 

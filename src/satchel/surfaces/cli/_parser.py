@@ -60,7 +60,7 @@ MODULES = (
     *("copies", "operating.migrating", "operating.sinking", "operating.stores"),
     *("backing_up.commands", "operating.serving", "operating.mcp", "operating.connecting"),
     *("operating.watching", "removing.redacting", "removing.erasing", "amplihack.memory"),
-    *("amplihack.hooks", "filing.group", "keys", "sharing.tokens", "sharing.disclosing"),
+    *("amplihack.hooks", "filing.commands", "keys", "sharing.tokens", "sharing.disclosing"),
     *("sharing.encrypting", "banks", "about"),
 )
 """The modules of this folder that declare commands."""

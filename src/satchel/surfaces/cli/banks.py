@@ -1,8 +1,10 @@
 """``satchel bank``: the banks of the store, and what an owner decides about one."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import click
 
@@ -10,34 +12,29 @@ from satchel.actions import banks as actions
 from satchel.actions.log import LogOptions, LogPage, log
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.operating.transfers import list_imports
+from satchel.actions.upkeep import operations
+from satchel.actions.upkeep.operations import AcceptedBank, Admitted, ResumedBank
+from satchel.actions.upkeep.whole_banks import Copied, Deleted, delete_bank
 from satchel.actions.wiring import shown_address
 from satchel.errors import UsageError
-from satchel.ledger.authority import Decision
+from satchel.ports.operations import Option, Options
 from satchel.surfaces.cli._console import (
     count,
     gist,
     line,
     message,
-    print_json,
-    progress,
     short,
     state,
     table,
 )
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key, owner_keys
-from satchel.surfaces.cli._tree import Argument, Group, Option
+from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.importing import show_imports
-from satchel.surfaces.cli.operating._proposing import proposed
 from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
-Bank = Annotated[str, Argument(help="Bank name, ID or unique ID prefix.", values="bank")]
-Reason = Annotated[str | None, Option("--reason", help="For whoever reads the log.")]
-
+_REFUSED = 3
 _OWNERS = {"own": "you", "stranger": "untrusted"}
-
-Conflict = Literal["skip", "overwrite", "error"]
 
 banks = Group(help="Manage banks: each is the memory of one agent.")
 
@@ -86,31 +83,38 @@ def _show_log(page: LogPage) -> None:
         message(f"There are more: --after {page.next}")
 
 
-@banks.command("create")
-def create_command(
-    name: Annotated[str, Argument(help="Any text.")], key: Owner = None, as_json: Json = False
-) -> None:
-    """Start a bank.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation(Options):
+    """Whether a person is asked."""
 
-    Example: `satchel bank create assistant`
-    """
-    found = actions.create_bank(state.settings, name, owner_key(key))
-    if as_json:
-        print_json(found)
-    else:
-        line(found.id)
+    yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
 
 
-@banks.command("list")
-def list_command(as_json: Json = False) -> int:
-    """List the banks of the store. Each is opened and verified.
+def _confirm(given: dict[str, Any], confirmation: Confirmation) -> None:
+    """Ask a person whether a bank may be deleted; without a terminal it is refused."""
+    if confirmation.yes or given.get("dry_run"):
+        return
+    if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "deleting a bank needs a confirmation", hint="Add --yes, or see --dry-run."
+        )
+    planned = delete_bank(state.settings, given["bank"], dry_run=True)
+    message(f"{planned.name or planned.id}, {_size(planned)}, {planned.id}")
+    message("Delete it for good? Type yes:")
+    if sys.stdin.readline().strip().lower() != "yes":
+        raise click.Abort
 
-    Example: `satchel bank list`
-    """
-    found = actions.list_banks(state.settings)
-    if as_json:
-        print_json(found)
-    elif not found:
+
+def _size(deleted: Deleted) -> str:
+    return count(sum(deleted.records.values()), "record")
+
+
+def _show_created(bank: actions.BankLine) -> None:
+    line(bank.id)
+
+
+def _show_banks(listed: Sequence[actions.BankLine]) -> int:
+    if not listed:
         message("No banks yet: satchel bank create NAME")
     else:
         table(
@@ -120,249 +124,75 @@ def list_command(as_json: Json = False) -> int:
                     bank.name or "",
                     "" if bank.records is None else f"{bank.records:,}",
                     "refused" if bank.problem else _OWNERS.get(bank.standing or "", ""),
-                    "default" if bank.default else "",
+                    "yes" if bank.default else "",
                     bank.id,
                 ]
-                for bank in found
+                for bank in listed
             ],
         )
-    for bank in found:
+    for bank in listed:
         for note in [*bank.notes, *([bank.problem] if bank.problem else [])]:
             message(f"{bank.name or bank.id}: {note}")
-    return 3 if any(bank.problem for bank in found) else 0
+    return _status(listed)
 
 
-@banks.command("rename")
-def rename_command(
-    bank: Bank,
-    name: Annotated[str, Argument(metavar="NEW", help="Any text.")],
-    key: Owner = None,
-    also: Also = None,
-    propose: Propose = None,
-    as_json: Json = False,
-) -> None:
-    """Give a bank another name, as its owner. Its id, and all that is in it, stay.
+def _status(listed: Sequence[actions.BankLine]) -> int:
+    return _REFUSED if any(bank.problem for bank in listed) else 0
 
-    Example: `satchel bank rename assistant "work assistant"`
-    """
-    with proposed(propose, as_json=as_json):
-        found = actions.rename_bank(state.settings, bank, name, *owner_keys(key, also))
-    if as_json:
-        print_json(found)
+
+def _show_renamed(bank: actions.BankLine) -> None:
+    line(f"{bank.id} renamed to {bank.name}")
+
+
+def _show_copied(copied: Copied) -> None:
+    line(copied.bank)
+    message(f"{count(copied.carried.records, 'record')} copied")
+
+
+def _show_merged(merged: Copied) -> None:
+    carried = merged.carried
+    verb = "would be added" if carried.dry_run else "added"
+    line(f"{count(carried.records, 'record')} {verb}")
+    if carried.replaced:
+        line(f"  {carried.replaced:,} replace a memory for the same thing")
+    if carried.kept:
+        line(f"{carried.kept:,} skipped: there is another memory for the same thing")
+    if carried.there:
+        line(f"{carried.there:,} unchanged")
+
+
+def _show_deleted(deleted: Deleted, _: Confirmation) -> None:
+    verb = "would be deleted" if deleted.dry_run else "deleted"
+    line(f"{deleted.name or deleted.id} {verb}: {_size(deleted)}")
+
+
+def _show_admitted(result: Admitted) -> None:
+    message(f"admitted {result.admitted}")
+
+
+def _show_resumed(resumed: ResumedBank) -> None:
+    decision = resumed.decision
+    if decision is None:
+        message("Nothing is missing, so there is no loss to accept.")
     else:
-        line(f"{found.id} is called {found.name}")
+        size = count(decision.resumed.size, "record")
+        line(f"epoch {decision.epoch}: resumed after the first {size}")
 
 
-@banks.command("copy")
-def copy_command(
-    bank: Bank,
-    name: Annotated[str, Argument(metavar="NEW", help="Name of the new bank.")],
-    retired: Annotated[
-        bool, Option("--retired", help="Also what was superseded or deleted.")
-    ] = False,
-    key: Owner = None,
-    as_json: Json = False,
-) -> None:
-    """Make a bank with the current memories of another, under an id and a log of its own.
-
-    Memories keep their ids. When it is cut short, the same command goes on.
-
-    Example: `satchel bank copy assistant experiment`
-    """
-    from satchel.actions.upkeep.whole_banks import copy_bank
-
-    owner = owner_key(key)
-    with progress("copying", True, records=True) as tell:
-        done = copy_bank(state.settings, bank, name, owner, retired=retired, progress=tell)
-    if as_json:
-        print_json(done)
-    else:
-        line(done.bank)
-        message(f"{count(done.carried.records, 'record')} copied")
+def _show_accepted(accepted: Sequence[AcceptedBank]) -> None:
+    for bank in accepted:
+        message(f"no longer reported as missing: {bank.name or bank.id}")
+    if not accepted:
+        message("Nothing to accept: this machine has seen no such bank.")
 
 
-@banks.command("merge")
-def merge_command(
-    bank: Annotated[str, Argument(metavar="FROM", help="The bank that is read.")],
-    into: Annotated[str, Argument(metavar="INTO", help="The bank that is added to.")],
-    on_conflict: Annotated[
-        Conflict, Option(help="Where both have a current record for the same thing.")
-    ] = "skip",
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would come.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Add the current memories of one bank to another; the first stays as it is.
-
-    They become visible all at once. What the other bank has already is passed over, also where it
-    was changed or deleted there. When it is cut short, the same command goes on.
-
-    Example: `satchel bank merge experiment assistant --on-conflict overwrite`
-    """
-    from satchel.actions.upkeep.whole_banks import merge_banks
-    from satchel.transfer.between_banks import OnConflict
-
-    with progress("merging", True, records=True) as tell:
-        done = merge_banks(
-            state.settings,
-            bank,
-            into,
-            on_conflict=OnConflict(on_conflict),
-            dry_run=dry_run,
-            progress=tell,
-        )
-    if as_json:
-        print_json(done)
-        return
-    found = done.carried
-    line(f"{count(found.records, 'record')} {'would be ' if dry_run else ''}added")
-    if found.replaced:
-        line(f"  {found.replaced:,} in the place of another for the same thing")
-    if found.kept:
-        line(f"{found.kept:,} left out: there is another for the same thing")
-    if found.there:
-        line(f"{found.there:,} there already")
-
-
-@banks.command("delete")
-def delete_command(
-    bank: Bank,
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Remove a bank from the store, whole: its log, its files, its vectors. It cannot be undone.
-
-    This machine does not miss it afterwards. Backups, and copies that a newer version kept when it
-    brought the store up to date (.bak), still hold it.
-
-    Example: `satchel bank delete experiment --yes`
-    """
-    from satchel.actions.upkeep.whole_banks import delete_bank
-
-    if not yes and not dry_run:
-        _ask(bank)
-    done = delete_bank(state.settings, bank, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-        return
-    records = sum(done.records.values())
-    verb = "would be removed" if dry_run else "removed"
-    line(f"{done.name or done.id} {verb}: {count(records, 'record')}")
-
-
-def _ask(bank: str) -> None:
-    """Have a person say that a bank may go; nobody is asked who cannot answer."""
-    if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            "nobody can be asked whether the bank may go", hint="Add --yes, or see --dry-run."
-        )
-    from satchel.actions.upkeep.whole_banks import delete_bank
-
-    found = delete_bank(state.settings, bank, dry_run=True)
-    size = count(sum(found.records.values()), "record")
-    message(f"{found.name or found.id}, {size}, {found.id}")
-    message("Remove it for good? Type yes:")
-    if sys.stdin.readline().strip().lower() != "yes":
-        raise click.Abort
-
-
-@banks.command("admit")
-def admit_command(
-    bank: Bank,
-    writer: Annotated[
-        str | None, Option(help="Another machine's writer key, as did:key; else this one's.")
-    ] = None,
-    key: Owner = None,
-    also: Also = None,
-    propose: Propose = None,
-    as_json: Json = False,
-) -> None:
-    """Let a machine add to a bank, as its owner.
-
-    Example: `satchel bank admit assistant --writer did:key:z6Mk...`
-    """
-    with proposed(propose, as_json=as_json):
-        admitted = actions.admit_writer(state.settings, bank, owner_keys(key, also), writer)
-    if as_json:
-        print_json({"admitted": admitted})
-    else:
-        message(f"admitted {admitted}")
-
-
-@banks.command("adopt")
-def adopt_command(
-    bank: Bank,
-    reason: Reason = None,
-    with_loss: Annotated[
-        bool, Option("--with-loss", help="Also where this machine saw more of it.")
-    ] = False,
-    key: Owner = None,
-    as_json: Json = False,
-) -> None:
-    """Go on with a bank whose owner's keys are lost. Everything in it is proved first.
-
-    It is then yours on this machine. Others, who knew its owner, need not believe it.
-
-    Example: `satchel bank adopt assistant --reason "the laptop is gone"`
-    """
-    decision = actions.adopt_bank(state.settings, bank, owner_key(key), reason, with_loss=with_loss)
-    _decided(decision, as_json=as_json)
-
-
-@banks.command("accept-loss")
-def accept_loss_command(
-    bank: Bank,
-    reason: Reason = None,
-    key: Owner = None,
-    also: Also = None,
-    propose: Propose = None,
-    as_json: Json = False,
-) -> None:
-    """Go on from a store that lacks what this machine saw of a bank, as its owner.
-
-    Look for the newer store first: what the present one lacks is given up.
-
-    Example: `satchel bank accept-loss assistant --reason "restored from Monday's backup"`
-    """
-    with proposed(propose, as_json=as_json):
-        decision = actions.accept_loss(state.settings, bank, owner_keys(key, also), reason)
-    _decided(decision, as_json=as_json)
-
-
-@banks.command("accept-gone")
-def accept_gone_command(
-    bank: Annotated[str | None, Argument(help="The bank's whole id.")] = None,
-    every: Annotated[
-        bool, Option("--all", help="All banks that are missing from the store.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Accept that a bank is gone from the store, so that it is not missed any more.
-
-    What protects a copy of it in another store stays.
-
-    Example: `satchel bank accept-gone blake3:0f3c...`
-    """
-    if (bank is None) is not every:
-        raise UsageError("name a bank by its whole id, or say --all", field="bank")
-    if bank is None:
-        gone = actions.accept_all_gone(state.settings)
-        if as_json:
-            print_json({"known": [one.id for one in gone]})
-        for one in () if as_json else gone:
-            message(f"not missed any more: {one.shown}")
-        return
-    known = actions.accept_gone(state.settings, bank)
-    if as_json:
-        print_json({"known": known})
-    else:
-        message("it is not missed any more" if known else "this machine never saw it")
-
-
-def _decided(decision: Decision | None, *, as_json: bool) -> None:
-    if as_json:
-        print_json(decision)
-    elif decision is None:
-        message("nothing was lost, so there is nothing to decide")
-    else:
-        line(f"epoch {decision.epoch}, from the first {count(decision.resumed.size, 'record')}")
+command(banks, operations.create_bank, _show_created)
+command(banks, operations.list_banks, _show_banks, status=_status)
+command(banks, operations.rename_bank, _show_renamed)
+command(banks, operations.copy_bank, _show_copied, label="copying")
+command(banks, operations.merge_banks, _show_merged, label="merging")
+command(banks, operations.delete_bank, _show_deleted, extra=Confirmation, prepare=_confirm)
+command(banks, operations.admit_writer, _show_admitted)
+command(banks, operations.adopt_bank, _show_resumed)
+command(banks, operations.accept_loss, _show_resumed)
+command(banks, operations.accept_gone, _show_accepted)

@@ -18,9 +18,9 @@ from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import export_of, owner_key
+from satchel.surfaces.cli._proposals import tell_proposal
 from satchel.surfaces.cli._stdout import NAME
 from satchel.surfaces.cli._tree import Group
-from satchel.surfaces.cli.operating._proposing import tell_proposal
 
 key = Group(help="Manage signing keys and trust.")
 identity = Group(help="Manage identities that files are encrypted to.")

@@ -22,12 +22,6 @@ class Body(BaseModel):
         }
 
 
-class NewBank(Body):
-    """A bank that is to be made."""
-
-    name: Annotated[str, Field(min_length=1, max_length=500, examples=["assistant"])]
-
-
 class Reason(Body):
     """Why."""
 
@@ -42,9 +36,3 @@ class Disclosure(Body):
     ]
     withhold: list[str] = []
     """Ancestors that are only named, with their proof."""
-
-
-class FileText(Body):
-    """The text of a memory file."""
-
-    text: str = Field(max_length=8_000_000, examples=["buy tea"])

@@ -42,6 +42,7 @@ from satchel.actions.operating.imports import ImportRequest, import_
 from satchel.actions.recall import RecallOptions, recall_in
 from satchel.actions.sessions.branching import fork
 from satchel.actions.sessions.options import ForkOptions
+from satchel.actions.upkeep.operations import list_banks as list_banks_of_store
 from satchel.actions.waking.listings import newest_listing, recalled_listing, shown_listing
 from satchel.actions.waking.options import RehydrateOptions
 from satchel.actions.waking.rehydrating import rehydrate_file, rehydrate_memories
@@ -171,7 +172,7 @@ class Tools:
             return self._bank(bank).rehydrate(task).text
 
     def list_banks(self) -> answers.Banks:
-        """List the banks of memory there are."""
+        """List the banks of the store."""
         with _told():
             found = self._asker.satchel.banks()
         return answers.Banks(
@@ -180,6 +181,8 @@ class Tools:
                 for one in found
             ]
         )
+
+    list_banks.__operation__ = list_banks_of_store  # type: ignore[attr-defined]
 
     def verify_memory(
         self, bank: str | None, options: VerifyRequest, given: ArtifactToVerify

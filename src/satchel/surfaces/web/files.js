@@ -8,7 +8,7 @@ const MOST = 200000;
 
 export async function files(bank, file, query) {
   const at = (one) => to("b", bank, "files", one);
-  const { paths } = await get(path("files", bank));
+  const { files: found } = await get(path("files", bank)), paths = found.map((one) => one.path);
   const write = button("New file", () => writing(bank, null, "", at));
   if (!paths.length && !file) return [empty("There are no memory files yet.", "Notes, plans and lists at paths, which agents and people write."), el("div", { class: "row" }, write)];
   const shown = el("section", { "aria-label": "The file", class: "said-here" });
@@ -33,8 +33,8 @@ function tree(paths, file, at) {
 function audited(bank) {
   const place = el("section", { "aria-label": "The last changes" });
   into(place, async () => {
-    const { lines } = await get(path("files", bank, "audit"), { limit: 20 });
-    return [el("h2", {}, "Last changes"), table(["when", "what", "path", "by", "why"], [...lines].reverse().map((one) =>
+    const { events } = await get(path("files", bank, "audit"), { last: 20 });
+    return [el("h2", {}, "Last changes"), table(["when", "what", "path", "by", "why"], [...(events ?? [])].reverse().map((one) =>
       [when(one.ts), one.op, one.path, one.actor, one.reason]))];
   });
   return place;
@@ -90,7 +90,7 @@ function writing(bank, file, text, at, tag) {
     rows: [file ? null : field("Path", where), field("Text", words), check(keep, "keep the text of every version")],
     act: async () => {
       const path = file ?? where.value.trim().replace(/^\/+/, "");
-      await put(`${filePath(bank, "text", path)}?keep_versions=${keep.checked}`, { text: words.value },
+      await put(filePath(bank, "text", path), { text: words.value, keep_versions: keep.checked },
         { ...(tag ? { "If-Match": tag } : { "If-None-Match": "*" }), "X-Actor": "web page" });
       told("It is saved.");
       if (location.hash === at(path)) dispatchEvent(new Event("hashchange"));

@@ -22,6 +22,7 @@ from satchel.ports.operations import texts
 from satchel.surfaces.cli._console import message, print_json, print_text, state
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import Json, owner_keys
+from satchel.surfaces.cli._proposals import proposed
 from satchel.surfaces.cli._tree import Group, Option
 from satchel.surfaces.cli.backing_up._showing import (
     show_backups,
@@ -32,7 +33,6 @@ from satchel.surfaces.cli.backing_up._showing import (
     show_setup,
     show_verified,
 )
-from satchel.surfaces.cli.operating._proposing import proposed
 
 _REFUSED = 3
 

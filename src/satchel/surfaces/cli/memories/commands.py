@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from satchel.actions import starting
 from satchel.actions.memories import operations, showing
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.upkeep import operations as upkeep
 from satchel.surfaces.cli._console import count, facts, message, print_json, print_raw, state
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import InBank, Json, Owner, export_of, owner_key
+from satchel.surfaces.cli._options import InBank, Json, export_of, owner_key
 from satchel.surfaces.cli._tree import Argument, Group, Option
 from satchel.surfaces.cli.memories import _showing as views
 from satchel.surfaces.cli.memories._source import (
@@ -18,12 +19,10 @@ from satchel.surfaces.cli.memories._source import (
     read_new,
 )
 
-Name = Annotated[str | None, Argument(help="Of the bank; `default` when there is none yet.")]
-
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    app.command("init")(init_command)
+    command(app, upkeep.init, _show_started)
     command(
         app,
         operations.remember,
@@ -67,23 +66,14 @@ def _report_created(done: starting.Started) -> None:
     message(f"created the bank {done.name!r} in {done.store}")
 
 
-def init_command(name: Name = None, key: Owner = None, as_json: Json = False) -> None:
-    """Make what is needed to begin: a home, your key, a store and a bank. Safe to repeat.
-
-    Example: `satchel init assistant`
-    """
-    done = starting.initialise(state.settings, name, lambda: owner_key(key))
-    if as_json:
-        print_json(done)
-        return
-    bank = done.name or done.bank or f"{count(done.banks, 'bank')}: satchel bank list"
-    facts([("home", done.home), ("store", done.store), ("bank", bank)])
-    if "bank" in done.made:
-        name = key or state.settings.options.keys.name
-        message(f"Keep a copy of your key elsewhere: {export_of(name)}")
+def _show_started(started: starting.Started) -> None:
+    bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
+    facts([("home", started.home), ("store", started.store), ("bank", bank)])
+    if "bank" in started.made and started.key is not None:
+        message(f"Keep a copy of your key elsewhere: {export_of(started.key)}")
         message('Next: satchel remember "..."')
-    elif not done.made:
-        message("It was all there already.")
+    elif not started.made:
+        message("Nothing to do: everything exists.")
 
 
 def show_command(

@@ -15,7 +15,7 @@ _PARAMETERS: dict[str, Any] = {
     "artifact": "0" * 64,
     "session": "planning",
     "other": "planning (2)",
-    "key": "notes",
+    "store": "notes",
     "path": "plans/today.md",
     "old": 1,
     "job": "0" * 32,

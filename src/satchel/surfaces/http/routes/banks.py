@@ -1,29 +1,32 @@
 """Banks: listed, made, counted."""
 
+from typing import Annotated
+
 from fastapi import Response
 
 from satchel.actions.memories import operations
+from satchel.actions.upkeep.operations import BankCreateOptions, create_bank, list_banks
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner
-from satchel.surfaces.http.bodies import NewBank
-from satchel.surfaces.http.operations import serves
+from satchel.surfaces.http.operations import body, serves
 
 router = routes(prefix="/v1/banks", tags=["banks"])
 
 
 @router.get("")
-def list_banks(caller: Owner) -> Response:
-    """List the banks of the store, each opened and proved."""
-    return answer({"banks": caller.satchel.banks()})
+@serves(list_banks)
+def list_(caller: Owner) -> Response:
+    """List the banks of the store. Each is opened and verified."""
+    return answer(list_banks.json(caller.satchel.banks()))
 
 
 @router.post("", status_code=201)
-def create_bank(body: NewBank, caller: Owner) -> Response:
-    """Make a bank."""
-    made = caller.satchel.create_bank(body.name)
-    said = {"id": made.id, "name": made.name}
-    return answer(said, 201, {"Location": f"/v1/banks/{made.id}"})
+def create(options: Annotated[BankCreateOptions, body(create_bank)], caller: Owner) -> Response:
+    """Create a bank."""
+    made = caller.satchel.create_bank(options.name)
+    created = {"id": made.id, "name": made.name}
+    return answer(created, 201, {"Location": f"/v1/banks/{made.id}"})
 
 
 @router.get("/{bank}")

@@ -1,85 +1,106 @@
-"""Banks as a whole: named, copied, merged, removed, and the settings that they carry."""
+"""Banks as a whole: renamed, copied, merged, deleted, and the configuration that they carry."""
+
+from typing import Annotated
 
 from fastapi import Response
 
-from satchel.actions.banks import rename_bank
-from satchel.actions.keys.owners import list_owners
-from satchel.actions.opened import opened_bank
-from satchel.actions.signing import signing_key
-from satchel.actions.upkeep.bank_settings import set_config, show_config
-from satchel.actions.upkeep.whole_banks import copy_bank, delete_bank, merge_banks
+from satchel.actions.keys.ownership import OwnedBank, list_owners
+from satchel.actions.opened import find_bank, opened_bank
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.upkeep.config_operations import BankConfigSetOptions, set_config, show_config
+from satchel.actions.upkeep.operations import (
+    BankCopyOptions,
+    BankDeleteOptions,
+    BankMergeOptions,
+    BankRenameOptions,
+    copy_bank,
+    delete_bank,
+    merge_banks,
+    rename_bank,
+)
+from satchel.actions.wiring import opened_store
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
-from satchel.surfaces.http.routes.keeping.bodies import BankCopy, BankName, BankValues, Merge
-from satchel.surfaces.http.works import Tell, begun
-from satchel.transfer.between_banks import OnConflict
+from satchel.surfaces.http.operations import body, query, serves
+from satchel.surfaces.http.works import Tell, begun, with_progress
 
 router = routes(prefix="/v1/banks/{bank}", tags=["banks"])
 
 
 @router.patch("")
-def rename(bank: str, body: BankName, caller: Owner, gateway: Served) -> Response:
-    """Give a bank another name, as its owner; its id stays."""
-    settings = gateway.settings
-    done = rename_bank(settings, bank, body.name, signing_key(settings)[0])
+def rename(
+    options: Annotated[BankRenameOptions, body(rename_bank, bank="bank")],
+    caller: Owner,
+    gateway: Served,
+) -> Response:
+    """Rename a bank, as its owner. Its ID stays."""
+    done = rename_bank.run(gateway.settings, options)
     caller.forget()
     return answer(done)
 
 
 @router.delete("")
-def delete(bank: str, caller: Owner, gateway: Served, dry_run: bool = False) -> Response:
-    """Remove a bank, whole; nothing is left of it but what backups hold."""
-    done = delete_bank(gateway.settings, bank, dry_run=dry_run)
+def delete(
+    options: Annotated[BankDeleteOptions, query(delete_bank, bank="bank")],
+    caller: Owner,
+    gateway: Served,
+) -> Response:
+    """Delete a bank with all that is in it. Backups still have it."""
+    done = delete_bank.run(gateway.settings, options)
     caller.forget()
     return answer(done)
 
 
 @router.post("/copy", status_code=202)
-def copy(bank: str, body: BankCopy, _: Owner, gateway: Served) -> Response:
-    """Make a bank with the memories of another, as a job."""
-    settings = gateway.settings
+def copy(
+    options: Annotated[BankCopyOptions, body(copy_bank, bank="bank")], _: Owner, gateway: Served
+) -> Response:
+    """Copy the memories of a bank to a new bank, as a job."""
 
     def work(tell: Tell) -> object:
-        return copy_bank(
-            *(settings, bank, body.name, signing_key(settings)[0]),
-            retired=body.retired,
-            progress=lambda done, total: tell(done, total, None),
-        )
+        return copy_bank.run(gateway.settings, with_progress(options, tell))
 
     return begun(gateway.works, "bank copy", work)
 
 
 @router.post("/merge", status_code=202)
-def merge(bank: str, body: Merge, _: Owner, gateway: Served) -> Response:
-    """Carry the current memories of a bank into another, as a job; the first stays as it is."""
+def merge(
+    options: Annotated[BankMergeOptions, body(merge_banks, bank="bank")], _: Owner, gateway: Served
+) -> Response:
+    """Add the current memories of a bank to another bank, as a job; the first stays as it is."""
 
     def work(tell: Tell) -> object:
-        return merge_banks(
-            *(gateway.settings, bank, body.into),
-            on_conflict=OnConflict(body.on_conflict),
-            dry_run=body.dry_run,
-            progress=lambda done, total: tell(done, total, None),
-        )
+        return merge_banks.run(gateway.settings, with_progress(options, tell))
 
     return begun(gateway.works, "bank merge", work)
 
 
 @router.get("/owners")
+@serves(list_owners)
 def owners(bank: str, _: Owner, gateway: Served) -> Response:
-    """Return who owns a bank, and how many of them have to sign what is decided about it."""
-    return answer(list_owners(gateway.settings, bank))
+    """List the owners of a bank, and how many of them must sign a decision about it."""
+    settings = gateway.settings
+    require_owner(settings, "banks")
+    with opened_store(settings, read_only=True) as store:
+        return answer(list_owners(OwnedBank(settings, store, find_bank(store, bank))))
 
 
 @router.get("/config")
+@serves(show_config)
 def config(bank: str, _: Owner, gateway: Served) -> Response:
-    """Return what holds for a bank, and where each of it comes from."""
+    """Show the effective configuration of a bank, and where each value comes from."""
     with opened_bank(gateway.settings, bank) as opened:
         return answer(show_config(opened))
 
 
 @router.patch("/config")
-def change_config(bank: str, body: BankValues, _: Owner, gateway: Served) -> Response:
-    """Change the settings that a bank carries."""
+def change_config(
+    bank: str,
+    options: Annotated[BankConfigSetOptions, body(set_config)],
+    _: Owner,
+    gateway: Served,
+) -> Response:
+    """Change settings that a bank carries."""
     with opened_bank(gateway.settings, bank, writes=True) as opened:
-        return answer(set_config(opened, body.values))
+        return answer(set_config.run(opened, options))

@@ -1,37 +1,10 @@
 """What requests to look after banks say, as the OpenAPI document shows it."""
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from satchel.surfaces.http.bodies import Body
-
-
-class BankName(Body):
-    """What a bank is to be called."""
-
-    name: Annotated[str, Field(min_length=1, max_length=500, examples=["archive"])]
-
-
-class BankCopy(BankName):
-    """A bank with the memories of another."""
-
-    retired: bool = False
-    """Whether what is no longer current comes along."""
-
-
-class Merge(Body):
-    """Where the memories of a bank are to be carried."""
-
-    into: Annotated[str, Field(min_length=1, max_length=500, examples=["assistant"])]
-    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip"
-    dry_run: bool = False
-
-
-class BankValues(Body):
-    """Settings of a bank by name; null takes one away."""
-
-    values: dict[str, Any] = Field(max_length=100, examples=[{"recall_limit": 5}])
 
 
 class Embedding(Body):

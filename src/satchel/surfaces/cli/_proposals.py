@@ -49,13 +49,13 @@ def show_matters(matters: Sequence[Matter]) -> None:
 
 
 _WORDS = {
-    "writer_added": "Let a machine add to the bank",
-    "renamed": "Give the bank another name",
-    "key_succession": "Put a key in the place of an owner's",
+    "writer_added": "Allow a machine to add to the bank",
+    "renamed": "Rename the bank",
+    "key_succession": "Replace the key of an owner",
     "key_retired": "Retire a key",
     "key_revoked": "Revoke a key",
-    "owner_added": "Take in another owner",
-    "threshold_set": "Set how many owners have to sign",
-    "rollback_accepted": "Go on from a store that lacks what was seen",
-    "restored": "Go on from a backup",
+    "owner_added": "Add an owner",
+    "threshold_set": "Set how many owners must sign",
+    "rollback_accepted": "Accept that records seen earlier are lost",
+    "restored": "Resume from a backup",
 }

@@ -1,0 +1,1 @@
+"""A program that uses Satchel: a diary. Type checkers see all that it calls."""
