@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from satchel.actions.agents.undo import undo
 from satchel.actions.importing.imported import Imported
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.inferring.embedding import embed_bank
@@ -144,7 +145,7 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
             return self._opened
         return LiveBank(settings, self.name or self.id, self._owner)
 
-    undo = method(transfers.undo)
+    undo = method(undo)
     imports = method(transfers.list_imports)
 
     def raw(self, memory: str) -> bytes:

@@ -1,14 +1,13 @@
-"""What became of transfers, as every interface offers it: undo, jobs and receipts."""
+"""What became of transfers, as every interface offers it: imports, jobs and receipts."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
-from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.config import Settings
 from satchel.actions.importing import jobs, undoing
 from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.jobs import Cancelled
-from satchel.actions.importing.undoing import ImportLine, Undone
+from satchel.actions.importing.undoing import ImportLine
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.imports import ImportTarget
 from satchel.actions.operating.options import OWNER_ONLY, SERVER_KEYS, Progress
@@ -18,27 +17,9 @@ from satchel.jobs.callbacks import teller
 from satchel.jobs.job import Job
 from satchel.ports.operations import Option, Options, operation
 
-_BY_ID = "its ID, or at least six digits of it"
+BY_ID = "its ID, or at least six digits of it"
 
 Reason = Annotated[str | None, Option("Why, for the history.", max_length=1000)]
-
-
-@dataclass(frozen=True, slots=True)
-class UndoOptions(Options):
-    """Which import to undo."""
-
-    source: Annotated[
-        str | None,
-        Option(
-            f"Import: {_BY_ID}. Default: the last one.",
-            argument=True,
-            metavar="IMPORT",
-            max_length=100,
-        ),
-    ] = None
-    _: KW_ONLY
-    reason: Reason = None
-    dry_run: Annotated[bool, Option("Report what would be undone, and change nothing.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +31,7 @@ class NoOptions(Options):
 class JobOptions(Options):
     """Which job to cancel."""
 
-    job: Annotated[str, Option(f"Job: {_BY_ID}.", argument=True, metavar="JOB")]
+    job: Annotated[str, Option(f"Job: {BY_ID}.", argument=True, metavar="JOB")]
     _: KW_ONLY
     reason: Reason = None
 
@@ -59,7 +40,7 @@ class JobOptions(Options):
 class ResumeOptions(Options):
     """Which job to resume."""
 
-    job: Annotated[str, Option(f"Job: {_BY_ID}.", argument=True, metavar="JOB")]
+    job: Annotated[str, Option(f"Job: {BY_ID}.", argument=True, metavar="JOB")]
     _: KW_ONLY
     signing_key: Annotated[
         str | None,
@@ -93,24 +74,11 @@ class ReceiptOptions(Options):
     receipt: Annotated[
         str,
         Option(
-            f"Receipt: {_BY_ID}. On the command line also a file.",
+            f"Receipt: {BY_ID}. On the command line also a file.",
             argument=True,
             metavar="ID|FILE",
         ),
     ]
-
-
-@operation(UndoOptions, name="undo", example="satchel undo --bank assistant", absent=OWNER_ONLY)
-def undo(bank: OpenBank, options: UndoOptions) -> Undone:
-    """Undo an import: remove what it added and restore what it replaced.
-
-    Nothing is removed from the log: `satchel history` still shows it. If it was the import of an
-    agent, the agent's files and settings are restored, too.
-
-    Raises:
-        UnknownImportError: If there is no such import.
-    """
-    return undo_agent_in(bank, options.source, reason=options.reason, dry_run=options.dry_run)
 
 
 @operation(

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from satchel.actions.agents.undo import UndoOptions, undo
 from satchel.actions.importing.imported import BankImported, Imported
 from satchel.actions.importing.undoing import ImportLine, Undone
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.operating.imports import STDIN, ImportRequest, ImportTarget, import_
-from satchel.actions.operating.transfers import UndoOptions, undo
 from satchel.actions.paths.permission import OWN
 from satchel.ports.operations import Option, Options, PathText
 from satchel.surfaces.cli._console import (

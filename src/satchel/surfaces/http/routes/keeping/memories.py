@@ -4,10 +4,11 @@ from typing import Annotated
 
 from fastapi import Response
 
+from satchel.actions.agents.undo import UndoOptions, undo
 from satchel.actions.inferring.duplicates import DuplicatesOptions, duplicates
 from satchel.actions.inferring.embedding import EmbedOptions, embed_bank
 from satchel.actions.opened import opened_bank
-from satchel.actions.operating.transfers import NoOptions, UndoOptions, list_imports, undo
+from satchel.actions.operating.transfers import NoOptions, list_imports
 from satchel.actions.upkeep.pruning import moment_of, prune
 from satchel.api.sharing.removing import EraseArguments, RedactArguments
 from satchel.errors import UsageError
