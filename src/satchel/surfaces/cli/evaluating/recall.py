@@ -31,7 +31,7 @@ def recall_command(
         str | None,
         Option(
             "--reranker",
-            help="Put the first thirty in order again, by sentence-transformers:MODEL,"
+            help="Rerank the first thirty with lexical, sentence-transformers:MODEL,"
             " fastembed:MODEL or onnx:FOLDER.",
         ),
     ] = None,
