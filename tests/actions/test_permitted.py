@@ -148,6 +148,9 @@ ASKED_BY_ANOTHER = {
     *("write_file", "edit_file", "move_file", "delete_file", "restore_file", "collect_files"),
     *("sync_files", "import_files", "export_files", "list_files", "read_file", "search_files"),
     *("file_history", "diff_file", "audit_files", "promote_files", "read_memories"),
+    # they hand everything to the measurement, which asks
+    *("measure_recall", "measure_framed", "measure_containment", "measure_transfer"),
+    *("measure_fidelity", "measure_paper"),
     # files that somebody has need no leave of a bank; a token that is presented is held against it
     "rehydrate_file",
     "convert",
