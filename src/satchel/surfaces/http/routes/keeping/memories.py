@@ -4,21 +4,21 @@ from typing import Annotated
 
 from fastapi import Response
 
+from satchel.actions.agents.undo import UndoOptions, undo
 from satchel.actions.erasing.erasing import erase
 from satchel.actions.erasing.options import EraseOptions, PruneMemoryOptions, RedactOptions
 from satchel.actions.erasing.redacting import redact
-from satchel.actions.importing.undoing import list_imports
 from satchel.actions.inferring.duplicates import DuplicatesOptions, duplicates
 from satchel.actions.inferring.embedding import EmbedOptions, embed_bank
 from satchel.actions.opened import opened_bank
+from satchel.actions.operating.transfers import NoOptions, list_imports
 from satchel.actions.upkeep.pruning import moment_of, prune_memories
 from satchel.api.operations import run_on
 from satchel.errors import UsageError
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.operations import body, query
-from satchel.surfaces.http.routes.keeping.bodies import Undoing
+from satchel.surfaces.http.operations import body, query, serves
 from satchel.surfaces.http.works import Tell, begun, with_progress
 
 router = routes(prefix="/v1/banks/{bank}", tags=["upkeep"])
@@ -97,12 +97,13 @@ def prune(
 
 
 @router.get("/imports")
-def imports(bank: str, _: Owner, gateway: Served) -> Response:
+@serves(list_imports)
+def imports(bank: str, caller: Owner) -> Response:
     """List the imports into a bank, in the order in which they began."""
-    return answer({"imports": list_imports(gateway.settings, bank)})
+    return answer(list_imports.json(caller.run(bank, list_imports, NoOptions())))
 
 
 @router.post("/undo")
-def undo(bank: str, body: Undoing, caller: Owner) -> Response:
-    """Take an import back: what came with it goes, what it replaced is there again."""
-    return answer(caller.bank(bank).undo(body.source, reason=body.reason))
+def undo_import(bank: str, options: Annotated[UndoOptions, body(undo)], caller: Owner) -> Response:
+    """Undo an import: remove what it added and restore what it replaced."""
+    return answer(caller.run(bank, undo, options))
