@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Table, report, satchel
-from satchel.actions.coding.asking import Wanted, query_code
-from satchel.actions.coding.indexing import CodeIndexed, IndexOptions, index_code
+from satchel.actions.coding.asking import query_code
+from satchel.actions.coding.indexing import CodeIndexed, index_code
 from satchel.actions.config import load_settings
 from satchel.actions.memories.remembering import remember
 from satchel.actions.opened import OpenBank, opened_bank
@@ -69,7 +69,7 @@ def _filled(folder: Path) -> CodeIndexed:
     settings = load_settings()
     with opened_to_fill(settings, "bench", lambda: signing_key(settings)[0]) as bank:
         remember(bank, {"text": "start_3 must not be called before the store is open"})
-        return index_code(bank, folder, IndexOptions())
+        return index_code(bank, folder, allow_uncontained=True)
 
 
 def _recalled(bank: OpenBank) -> list[str]:
@@ -83,10 +83,10 @@ def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
     assert _filled(folder).tree.files == FEW
     _change(folder, 3, 0)
     with opened_bank(load_settings(), writes=True) as bank:
-        again = index_code(bank, folder, IndexOptions())
+        again = index_code(bank, folder, allow_uncontained=True)
         assert (again.read, again.unchanged) == (1, FEW - 1)
         assert any("called by" in line for line in _recalled(bank))
-        found = query_code(bank, Wanted(callers_of="start_3", limit=1000))
+        found = query_code(bank, callers_of="start_3", limit=1000)
         assert [edge.of.name for edge in found.edges if edge.of].count("added_0") == 1
 
 
@@ -113,7 +113,7 @@ def test_2000_files_are_read_again_after_one_change_in_two_seconds(
         lines = _recalled(bank)
         recalling = time.perf_counter() - start
         start = time.perf_counter()
-        found = query_code(bank, Wanted(callers_of="start_3"))
+        found = query_code(bank, callers_of="start_3")
         asking = time.perf_counter() - start
     assert any(line.startswith("def start_3(text: str) -> None") for line in lines)
     assert any("called by" in line for line in lines)

@@ -141,7 +141,7 @@ def test_questions_are_answered_as_edges(satchel: Run, app: Path) -> None:
     assert edges("--imports", "app/rates.py") == edges("--imports", "app.rates")
     cart, basket = "java/shop/Cart.java#Cart:class", "java/shop/Basket.java#Basket:class"
     assert edges("--inherits", "Basket") == [("INHERITS", cart, [basket])]
-    shown = satchel("code", "show", "Rates.fetch_rates", "--json").json
+    shown = satchel("code", "show", "Rates.fetch_rates", "--json").json["symbols"]
     kinds = [edge["kind"] for edge in shown[0]["edges"]]
     assert kinds == ["DEFINED_IN", "METHOD_OF"]
     assert [one["text"][:11] for one in shown[0]["memories"]] == ["fetch_rates"]
@@ -232,7 +232,7 @@ def test_a_bank_without_code_says_how_to_read_some(satchel: Run) -> None:
     ran = satchel("code", "query", "--name", "x", "--json")
     assert (ran.status, ran.error["code"]) == (2, "code.unknown")
     assert "satchel code index" in ran.error["hint"]
-    assert satchel("code", "trees", "--json").json == []
+    assert satchel("code", "trees", "--json").json["trees"] == []
 
 
 def test_a_tree_is_read_again_under_its_name_wherever_it_is_now(
@@ -243,14 +243,14 @@ def test_a_tree_is_read_again_under_its_name_wherever_it_is_now(
     moved = app.rename(tmp_path / "elsewhere")
     done = satchel("code", "index", moved, "--name", "rates", "--json").json
     assert (done["tree"]["name"], done["tree"]["root"]) == ("rates", str(moved))
-    assert len(satchel("code", "trees", "--json").json) == 1
+    assert len(satchel("code", "trees", "--json").json["trees"]) == 1
 
 
 def test_a_tree_that_is_dropped_leaves_nothing(satchel: Run, app: Path) -> None:
     """Not before it is meant: a dry run only says what would go."""
     assert satchel("code", "index", app).status == 0
     assert satchel("code", "drop", "app-src", "--dry-run").status == 0
-    assert len(satchel("code", "trees", "--json").json) == 1
+    assert len(satchel("code", "trees", "--json").json["trees"]) == 1
     assert satchel("code", "drop", "app-src").status == 0
     with opened_store(load_settings()) as store, store.reading() as reader:
         (bank,) = reader.banks()

@@ -87,6 +87,71 @@ def test_a_store_that_vanished_is_not_answered_with_an_empty_one(
         assert not path.exists()
 
 
+TAKING = (
+    ("backup", "run", "--destination", "backups", "--unencrypted"),
+    ("job", "list"),
+    ("import", "new.json", "--dry-run"),
+    ("push", "sqlite:///elsewhere.db", "--dry-run"),
+    ("pull", "sqlite:///other.db", "--dry-run"),
+    ("sink", "run", "parquet:///sink"),
+    ("file", "ls"),
+    ("receipt", "show", "blake3:0123456789"),
+    ("diff", "assistant", "new.json"),
+    ("key", "retire", "writer"),
+)
+
+
+@pytest.mark.parametrize("command", TAKING, ids=" ".join)
+@pytest.mark.parametrize("way", ["gone", "fresh"])
+def test_no_command_that_needs_the_banks_takes_a_vanished_store_for_a_new_one(
+    satchel: Run,
+    way: str,
+    command: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has its own answer for a machine that never had a store, which is not this one's."""
+    monkeypatch.chdir(tmp_path)
+    assert satchel("--store", "sqlite:///other.db", "init", "other").status == 0
+    bank = _remembered(satchel)
+    Path("new.json").write_text('[{"id": "1", "memory": "a new one"}]')
+    WAYS[way](_store())
+    ran = satchel(*command)
+    assert (ran.status, bank in ran.err.replace("\n", "")) == (3, True), ran.out + ran.err
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_backup_of_files_does_not_pass_for_one_of_banks_that_vanished(
+    satchel: Run, way: str, tmp_path: Path
+) -> None:
+    """It used to back up the files alone, say so with exit 0, and let the next expire the rest."""
+    _remembered(satchel)
+    assert satchel("file", "write", "notes.md", "a wombat").status == 0
+    to = ("--destination", str(tmp_path / "backups"), "--unencrypted", "--files")
+    assert satchel("backup", "run", *to).status == 0
+    WAYS[way](_store())
+    ran = satchel("backup", "run", *to)
+    assert (ran.status, "assistant" in ran.err) == (3, True), ran.out + ran.err
+    assert len(satchel("backup", "list", *to[:2], "--json").json) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_reads_elsewhere_works_where_the_store_vanished(
+    satchel: Run, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files are compared, and ``doctor --repair`` reports the store."""
+    monkeypatch.chdir(tmp_path)
+    bank = _remembered(satchel)
+    for name in ("one.json", "two.json"):
+        Path(name).write_text('[{"id": "1", "memory": "a wombat"}]')
+    WAYS[way](_store())
+    ran = satchel("doctor", "--repair", "--json")
+    (found,) = [one for one in ran.json if one["name"] == bank]
+    assert (ran.status, found["state"]) == (1, "problem")
+    if way == "gone":
+        assert satchel("diff", "one.json", "two.json").status == 0
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_doctor_says_that_a_store_vanished(satchel: Run, way: str) -> None:
     """Exit 1, and the bank is named with what to do."""

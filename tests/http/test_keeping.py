@@ -195,9 +195,7 @@ def test_former_versions_of_a_file_are_read_and_compared(client: TestClient) -> 
     """Once the store was told to keep them; a former one has no tag to hold a write to."""
     where = "/v1/files/assistant"
     for text in ("tea\n", "mate\n"):
-        written = client.put(
-            f"{where}/text/notes.md", params={"keep_versions": True}, json={"text": text}
-        )
+        written = client.put(f"{where}/text/notes.md", json={"text": text, "keep_versions": True})
         assert written.is_success, written.text
     versions = client.get(f"{where}/history/notes.md").json()["versions"]
     assert [(one["version"], one["op"]) for one in versions] == [(1, "create"), (2, "update")]

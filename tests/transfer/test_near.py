@@ -288,14 +288,14 @@ def test_a_bank_tells_its_own(tmp_path: Path) -> None:
     bring(file(tmp_path / "a.json", *SEATS, "room 101", "room 102", SEATS[0] + "!"))
     with opened() as bank:
         found = duplicates(bank)
-        few = duplicates(bank, most=1)
+        few = duplicates(bank, limit=1)
 
         assert [one.text for one in found.pairs] == [SEATS[1], SEATS[0] + "!"]
         assert {one.like_text for one in found.pairs} == {SEATS[0]}
         assert (found.memories, found.found, len(few.pairs), few.found) == (5, 2, 1, 2)
         for wrong in (0.2, 1.5, float("nan")):
             with pytest.raises(UsageError):
-                duplicates(bank, least=wrong)
+                duplicates(bank, similarity=wrong)
 
 
 def test_without_numpy_an_import_works_and_asking_is_an_error(

@@ -8,7 +8,6 @@ from satchel.actions.memories.counting import Stats, stats
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
-    has_store,
     holds_anything,
     missing_banks,
     open_ledger,
@@ -101,9 +100,9 @@ def verify_bank(bank: OpenBank) -> Stats:
 def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Iterator[Check]:
     """Put right what can be derived again, bank by bank; bytes that do not hold are set aside."""
     require_owner(settings, "doctor")
-    if not has_store(settings):
+    if not holds_anything(settings):  # what vanished is for ``check_banks`` to report
         return
-    with opened_store(settings) as store:
+    with opened_store(settings, lost=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
         for bank in banks:

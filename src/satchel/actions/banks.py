@@ -15,10 +15,10 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     MissingBank,
     has_store,
+    is_there,
     missing_banks,
     open_ledger,
     opened_store,
-    require_not_lost,
     require_not_missing,
     witness_of,
     writer_key,
@@ -177,7 +177,6 @@ def list_banks(settings: Settings) -> list[BankLine]:
     """Return the banks of the store, by name, and those with a problem that are gone from it."""
     require_owner(settings, "banks")
     if not has_store(settings):
-        require_not_lost(settings, None)
         return []
     with opened_store(settings, read_only=True) as store:
         with store.reading() as reader:
@@ -225,7 +224,7 @@ def accept_gone(settings: Settings, bank: str) -> bool:
     """Accept that a bank is gone from the store; tell whether this machine knew it."""
     require_owner(settings, "banks")
     witness = witness_of(settings)
-    if not has_store(settings):  # to accept that is not to make one
+    if not is_there(settings.store):  # to accept that is not to make one
         return witness.forget(bank)
     with opened_store(settings, read_only=True, lost=True) as store:
         return acceptance.forget(store, bank, witness=witness)
@@ -240,7 +239,7 @@ def accept_all_gone(settings: Settings) -> list[MissingBank]:
 
 def missing_from_store(settings: Settings) -> list[MissingBank]:
     """Return the banks that this machine saw in the store, and that are gone from it."""
-    if not has_store(settings):
+    if not is_there(settings.store):
         return missing_banks(settings, lambda _: False)
     with (
         opened_store(settings, read_only=True, lost=True) as store,

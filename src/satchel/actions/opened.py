@@ -18,7 +18,6 @@ from satchel.actions.wiring import (
     has_store,
     open_ledger,
     opened_store,
-    require_not_lost,
     require_not_missing,
     witness_of,
 )
@@ -152,7 +151,6 @@ def opened_bank(
         StoreError: If the store cannot be opened.
     """
     if not has_store(settings):
-        require_not_lost(settings, None)
         missing = UnknownBankError("there is no store yet", hint="Make one: satchel init")
         raise _elsewhere(settings, wanted, missing)
     with opened_store(settings, read_only=not writes, for_holder=True) as store:

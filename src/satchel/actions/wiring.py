@@ -131,8 +131,17 @@ def again_if_disturbed(work: Callable[[], T]) -> T:
 
 
 def has_store(settings: Settings) -> bool:
-    """Tell whether the configured store was ever made."""
-    return is_there(settings.store)
+    """Return whether the configured store is there; one that vanished is refused.
+
+    What has to work without the store, as restoring it has, asks ``is_there`` instead.
+
+    Raises:
+        RolledBackError: If it is not there, and this machine saw banks in it.
+    """
+    if is_there(settings.store):
+        return True
+    require_not_lost(settings, None)
+    return False
 
 
 def holds_anything(settings: Settings) -> bool:
@@ -140,7 +149,7 @@ def holds_anything(settings: Settings) -> bool:
     path = local_path(settings.store)
     if path is not None and path.is_file() and not path.stat().st_size:
         return False
-    return has_store(settings)
+    return is_there(settings.store)
 
 
 def witness_of(settings: Settings) -> Witness:

@@ -9,8 +9,8 @@ from typing import TypeVar
 from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.undoing import Undone
-from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
-from satchel.actions.inferring.embedding import Embedded, embed_bank
+from satchel.actions.inferring.duplicates import duplicates
+from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.log import log
 from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
@@ -34,7 +34,6 @@ from satchel.errors import SatchelError, UsageError
 from satchel.memory.parts import Component
 from satchel.ports.operations import Operation
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.near.finding import LEAST
 
 _SHOWN_DIGITS = len("blake3:") + 8
 
@@ -169,30 +168,5 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
         with self._lifetime.use():
             return showing.raw(self._opened, memory)
 
-    def embed(self, model: str | None = None, *, rebuild: bool = False) -> Embedded:
-        """Make the vectors that memories lack; see ``satchel embed``.
-
-        Args:
-            model: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; the
-                configured one when None.
-            rebuild: Make all of them again, then drop the old ones.
-
-        Raises:
-            MissingExtraError: If what the model needs is not installed.
-            InferenceError: If it does not answer; what was made is kept, and gone on with.
-        """
-        with self._lifetime.use():
-            return embed_bank(self._opened, model, rebuild=rebuild)
-
-    def duplicates(self, *, similarity: float = LEAST, limit: int = MOST) -> Duplicates:
-        """List memories that say what an earlier one says; nothing is changed.
-
-        Args:
-            similarity: The lowest that counts, from 0.5 to 1.
-            limit: Pairs that are told of at most.
-
-        Raises:
-            MissingExtraError: If numpy is not installed.
-        """
-        with self._lifetime.use():
-            return duplicates(self._opened, least=similarity, most=limit)
+    embed = method(embed_bank)
+    duplicates = method(duplicates)

@@ -334,10 +334,9 @@ def opened(
     read_only: bool = False,
 ) -> _Kind:
     """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
-    from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
+    from satchel.actions.wiring import has_store, opened_store, shown_address
 
     if read_only and not has_store(settings):
-        require_not_lost(settings, None)
         raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
     stack = ExitStack()
     stack.callback(settings.hooks.finish)

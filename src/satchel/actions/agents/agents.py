@@ -118,9 +118,9 @@ def agent_of(identity: str, said: AgentSettings) -> Agent:
 
 
 def _problem(settings: Settings, agent: Agent) -> str | None:
-    if not has_store(settings):
-        return "there is no store yet"
     try:
+        if not has_store(settings):
+            return "there is no store yet"
         with opened_store(settings, read_only=True) as store:
             find_bank(store, agent.bank)
     except SatchelError as error:

@@ -20,7 +20,7 @@ from satchel.actions.amplihack.sessions import (
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, name_of, open_bank_in
 from satchel.actions.selecting.backends import BackendChoice, backend_of
-from satchel.actions.wiring import has_store, open_configured
+from satchel.actions.wiring import is_there, open_configured
 from satchel.memory.entries import Entry
 from satchel.memory.records import Status
 from satchel.memory.times import now
@@ -138,7 +138,7 @@ class AgentMemory:
         """
         common = str(backend_of(self._settings.store) or BackendChoice.SQLITE)
         kinds = {str(backend_of(there.store)) for there, _ in self._apart}
-        if kinds and not has_store(self._settings):
+        if kinds and not is_there(self._settings.store):
             return ", ".join(sorted(kinds))
         return ", ".join([common, *sorted(kinds - {common})])
 

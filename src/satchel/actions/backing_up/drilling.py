@@ -38,7 +38,7 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
 from satchel.actions.signing import owner_keys
 from satchel.actions.wiring import (
-    has_store,
+    is_there,
     known_owners,
     opened_store,
     shown_address,
@@ -259,7 +259,7 @@ class _Drilling:
 
     @contextmanager
     def _in_use(self) -> Iterator[Store | None]:
-        if not has_store(self.settings):
+        if not is_there(self.settings.store):
             yield None
             return
         with opened_store(self.settings, read_only=True) as store:

@@ -15,7 +15,7 @@ from satchel.actions.backing_up.options import NOT_FOR_MODELS, PruneOptions
 from satchel.actions.backing_up.whole_agents.taking import agents_meant
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import has_store, opened_store, shown_address
+from satchel.actions.wiring import is_there, opened_store, shown_address
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.erased import Gone, held_by
 from satchel.backup.manifests import refs_of
@@ -149,7 +149,7 @@ class _Dropping:
         return [*self._banks(), *(f"agent {one.id}" for one in agents_meant(settings, (), ()))]
 
     def _banks(self) -> list[str]:
-        if not has_store(self._settings):
+        if not is_there(self._settings.store):
             return [part.bank for one in self._all() for part in one.manifest.banks]
         try:
             with opened_store(self._settings, read_only=True) as store, store.reading() as reader:

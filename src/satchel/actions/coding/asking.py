@@ -1,12 +1,12 @@
 """Questions to a bank's code graph."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
 import msgspec
 
+from satchel.actions.coding.options import NOT_SERVED, CodeQueryOptions, CodeShowOptions
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.code_graph.asking import Called, CodeGraph, is_type
@@ -27,9 +27,7 @@ from satchel.errors import UnknownCodeError, UsageError
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.showing import text_of
-
-MOST = 1000
-"""Symbols or edges of one answer."""
+from satchel.ports.operations import operation
 
 MOST_LOOKED_AT = 20_000
 """Edges that are looked at for one answer."""
@@ -84,75 +82,57 @@ class CodeShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Memories that name it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A question. One of the members that name a relation at most; the others narrow.
+@operation(
+    CodeQueryOptions,
+    name="code query",
+    example="satchel code query --callers-of Config.load",
+    absent=NOT_SERVED,
+)
+def query_code(bank: OpenBank, options: CodeQueryOptions) -> CodeFound:
+    """Query the indexed code: symbols, callers, callees, methods, subtypes, imports.
 
-    Raises:
-        UsageError: If it cannot be meant.
-    """
-
-    name: str | None = None
-    """Of symbols; may hold ``*``, ``?`` and ``[a-z]``."""
-
-    file: str | None = None
-    """The path of a file, or the end of one; likewise."""
-
-    kind: str | None = None
-    callers_of: str | None = None
-    callees_of: str | None = None
-    methods_of: str | None = None
-    inherits: str | None = None
-    """Types that inherit from this."""
-
-    imports: str | None = None
-    """Files that import this: a module, something in it, or a file."""
-
-    limit: int = 50
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.limit <= MOST:
-            raise UsageError(f"a limit is 1 to {MOST}", field="limit")
-        if self.kind is not None and self.kind not in KINDS:
-            hint = f"There are: {', '.join(sorted(KINDS))}."
-            raise UsageError(f"there is no kind {self.kind!r}", field="kind", hint=hint)
-        if len(self.relations) > 1:
-            raise UsageError("one relation at a time", hint=f"Not {' and '.join(self.relations)}.")
-        if not self.relations and self.name is None and self.file is None and self.kind is None:
-            raise UsageError(
-                "what is asked for?", hint="Say --name, --file, --kind, --callers-of and so on."
-            )
-
-    @property
-    def relations(self) -> list[str]:
-        """The members that name a relation."""
-        names = ("callers_of", "callees_of", "methods_of", "inherits", "imports")
-        return [name for name in names if getattr(self, name) is not None]
-
-
-def query_code(bank: OpenBank, wanted: Wanted) -> CodeFound:
-    """Answer a question about a bank's code.
+    A symbol is named as in a program: load, Config.load, app.config.Config.load; or by its ID.
+    Certain relations come first; where only the name matches, the answer says so.
 
     Raises:
         UnknownCodeError: If the bank has no code, or not what the question is about.
-        StoreError: If what is kept of it is damaged.
+        UsageError: If nothing is asked for, or two relations are.
+        StoreError: If the index is damaged.
     """
+    _require_question(options)
     require_owner(bank.settings, "code")
     with bank.ledger.reading() as view:
         graph = _graph(view)
-        relation = next(iter(wanted.relations), None)
+        relation = next(iter(options.relations), None)
         if relation is None:
-            return _symbols(graph, wanted)
-        return _RELATIONS[relation](graph, getattr(wanted, relation), wanted)
+            return _symbols(graph, options)
+        return _RELATIONS[relation](graph, getattr(options, relation), options)
 
 
-def show_code(bank: OpenBank, said: str, *, limit: int = 20) -> list[CodeShown]:
-    """Return what is known of a symbol; of all of them where several fit what is said.
+def _require_question(options: CodeQueryOptions) -> None:
+    if options.kind is not None and options.kind not in KINDS:
+        hint = f"Choose from: {', '.join(sorted(KINDS))}."
+        raise UsageError(f"unknown kind {options.kind!r}", field="kind", hint=hint)
+    if len(options.relations) > 1:
+        hint = f"Drop all but one of: {', '.join(options.relations)}."
+        raise UsageError("only one relation can be queried at a time", hint=hint)
+    if not options.relations and options.name is options.file is options.kind is None:
+        raise UsageError(
+            "nothing is asked for", hint="Give --name, --file, --kind, --callers-of or the like."
+        )
 
-    Args:
-        bank: The bank.
-        said: An id; ``PATH#NAME``; or a name with as much before it as one likes.
-        limit: How many callers of each at most.
+
+@operation(
+    CodeShowOptions,
+    name="code show",
+    example="satchel code show Config.load",
+    items="symbols",
+    absent=NOT_SERVED,
+)
+def show_code(bank: OpenBank, options: CodeShowOptions) -> list[CodeShown]:
+    """Show a symbol: its signature, what it calls, its callers, and memories that mention it.
+
+    All symbols that match are shown.
 
     Raises:
         UnknownCodeError: If there is none.
@@ -160,7 +140,8 @@ def show_code(bank: OpenBank, said: str, *, limit: int = 20) -> list[CodeShown]:
     require_owner(bank.settings, "code")
     with bank.ledger.reading() as view:
         graph = _graph(view)
-        return [_shown(view, graph, node, limit) for node in _meant(graph, said)]
+        found = _meant(graph, options.symbol)
+        return [_shown(view, graph, node, options.limit) for node in found]
 
 
 def _graph(view: View) -> CodeGraph:
@@ -182,25 +163,25 @@ def _meant(graph: CodeGraph, said: str) -> list[Node]:
     return found
 
 
-def _symbols(graph: CodeGraph, wanted: Wanted) -> CodeFound:
+def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeFound:
     files = list[str]()
-    if wanted.file is not None:
+    if options.file is not None:
         nodes, files = list[Node](), list[str]()
-        for tree, path in graph.files(wanted.file):
+        for tree, path in graph.files(options.file):
             files.append(f"{tree.name}/{path}")
             nodes += graph.in_file(tree, path)
         found: Iterable[Node] = nodes
-        if wanted.name is not None:
-            named = {node.id for node in graph.symbols(wanted.name)}
+        if options.name is not None:
+            named = {node.id for node in graph.symbols(options.name)}
             found = (node for node in nodes if node.id in named)
     else:
-        found = graph.symbols(wanted.name or "*")
-    kept = (node for node in found if wanted.kind in {None, node.symbol.kind})
+        found = graph.symbols(options.name or "*")
+    kept = (node for node in found if options.kind in {None, node.symbol.kind})
     some = islice(kept, MOST_LOOKED_AT)
-    shown, more = _cut(sorted(some, key=_by_place), wanted.limit)
+    shown, more = _cut(sorted(some, key=_by_place), options.limit)
     return CodeFound(
         symbols=[code_of(node) for node in shown],
-        files=files[: wanted.limit],
+        files=files[: options.limit],
         more=more,
         complete=graph.complete,
     )
@@ -215,28 +196,30 @@ def _cut(some: Iterable[_Some], limit: int) -> tuple[list[_Some], int]:
     return found[:limit], max(0, len(found) - limit)
 
 
-def _edges(graph: CodeGraph, meant: list[Node], edges: Iterator[Edge], wanted: Wanted) -> CodeFound:
-    kept = (edge for edge in edges if _is_kept(edge, wanted))
-    shown, more = _cut(certain_first(islice(kept, MOST_LOOKED_AT)), wanted.limit)
+def _edges(
+    graph: CodeGraph, meant: list[Node], edges: Iterator[Edge], options: CodeQueryOptions
+) -> CodeFound:
+    kept = (edge for edge in edges if _is_kept(edge, options))
+    shown, more = _cut(certain_first(islice(kept, MOST_LOOKED_AT)), options.limit)
     return CodeFound(
         meant=[code_of(node) for node in meant], edges=shown, more=more, complete=graph.complete
     )
 
 
-def _is_kept(edge: Edge, wanted: Wanted) -> bool:
-    return wanted.kind is None or (edge.of is not None and edge.of.kind == wanted.kind)
+def _is_kept(edge: Edge, options: CodeQueryOptions) -> bool:
+    return options.kind is None or (edge.of is not None and edge.of.kind == options.kind)
 
 
-def _callers(graph: CodeGraph, said: str, wanted: Wanted) -> CodeFound:
+def _callers(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
     meant = _meant(graph, said)
     edges = (call_of(call, of=call.caller) for node in meant for call in graph.callers(node))
-    return _edges(graph, meant, edges, wanted)
+    return _edges(graph, meant, edges, options)
 
 
-def _callees(graph: CodeGraph, said: str, wanted: Wanted) -> CodeFound:
+def _callees(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
     meant = _meant(graph, said)
     edges = (_callee(call) for node in meant for call in graph.callees(node))
-    return _edges(graph, meant, edges, wanted)
+    return _edges(graph, meant, edges, options)
 
 
 def _callee(call: Called) -> Edge:
@@ -244,29 +227,29 @@ def _callee(call: Called) -> Edge:
     return call_of(call, of=nodes[0] if len(nodes) == 1 and call.meaning.is_certain else None)
 
 
-def _methods(graph: CodeGraph, said: str, wanted: Wanted) -> CodeFound:
+def _methods(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
     meant = [node for node in _meant(graph, said) if is_type(node)]
     if not meant:
         raise UnknownCodeError(f"{said[:200]!r} is no type, so it has no methods")
     edges = (
         belonging("METHOD_OF", method, node.id) for node in meant for method in graph.methods(node)
     )
-    return _edges(graph, meant, edges, wanted)
+    return _edges(graph, meant, edges, options)
 
 
-def _heirs(graph: CodeGraph, said: str, wanted: Wanted) -> CodeFound:
+def _heirs(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
     meant = _meant(graph, said)
     edges = (inheritance_of(one, of=one.node) for node in meant for one in graph.heirs(node))
-    return _edges(graph, meant, edges, wanted)
+    return _edges(graph, meant, edges, options)
 
 
-def _importing(graph: CodeGraph, said: str, wanted: Wanted) -> CodeFound:
+def _importing(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
     if language_of_file(said) is not None and not any(True for _ in graph.files(said)):
         raise UnknownCodeError(f"there is no file {said[:200]!r} in the code of this bank")
-    return _edges(graph, [], (import_of(one) for one in graph.importing(said)), wanted)
+    return _edges(graph, [], (import_of(one) for one in graph.importing(said)), options)
 
 
-_RELATIONS: dict[str, Callable[[CodeGraph, str, Wanted], CodeFound]] = {
+_RELATIONS: dict[str, Callable[[CodeGraph, str, CodeQueryOptions], CodeFound]] = {
     "callers_of": _callers,
     "callees_of": _callees,
     "methods_of": _methods,

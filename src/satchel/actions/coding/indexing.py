@@ -1,15 +1,19 @@
 """Reading source trees into a bank's code graph, and taking them out again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from satchel.actions.coding.options import (
+    NOT_SERVED,
+    CodeDropOptions,
+    CodeIndexOptions,
+    CodeTreesOptions,
+)
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import (
-    OWN,
     Permission,
     file_to_read,
     folder_to_read,
@@ -22,6 +26,7 @@ from satchel.code_graph.sources.folders import Folder
 from satchel.code_graph.sources.offer import CodeSource
 from satchel.code_graph.sources.scip import ScipIndex
 from satchel.errors import EmptyInputError, MissingExtraError, UnknownCodeError, UsageError
+from satchel.ports.operations import operation
 
 MOST_TREES = 1000
 """Source trees of one bank."""
@@ -56,6 +61,13 @@ class CodeTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False while it is written, or after that was cut short; reading it again makes it whole."""
 
 
+class CodeDropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was removed from a bank."""
+
+    tree: CodeTree
+    dry_run: bool = False
+
+
 class CodeIndexed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a source tree."""
 
@@ -86,47 +98,39 @@ class CodeIndexed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Files of which something could not be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexOptions:
-    """How to read a source tree."""
+@operation(
+    CodeIndexOptions,
+    name="code index",
+    example="satchel code index .",
+    absent=NOT_SERVED,
+)
+def index_code(
+    bank: OpenBank, options: CodeIndexOptions, *, permission: Permission | None = None
+) -> CodeIndexed:
+    """Index a source tree, or what has changed in it, so that memories are recalled with its code.
 
-    name: str | None = None
-    """What to call it; the folder's name when None."""
-
-    rebuild: bool = False
-    """Read all of it again."""
-
-    permission: Permission = OWN
-    told: Callable[[int, int], None] | None = None
-
-
-def index_code(bank: OpenBank, path: str | Path, options: IndexOptions) -> CodeIndexed:
-    """Bring what a bank knows of a source tree up to date.
-
-    Args:
-        bank: The bank.
-        path: A folder; or a file in SCIP.
-        options: How.
+    Python, JavaScript, TypeScript, Go, Rust and Java. Files that .gitignore and .satchelignore name
+    are ignored; links are not followed. A file that ends in .scip is read as a SCIP index.
 
     Raises:
         UsageError: If its name is that of another tree of the bank.
         ContainmentError, PathRefusedError, UnreadableError: If it cannot be opened.
         MalformedError, LimitError: If it is no SCIP index, or too large.
         EmptyInputError: If there is nothing in it that can be read.
-        MissingExtraError: If all of it needs what is not installed.
+        MissingExtraError: If all of it needs an extra that is not installed.
         ChangedError: If others index it all the time.
-        StoreError: If the store cannot be written; what was written is gone on with.
+        StoreError: If the store cannot be written; the next run resumes.
     """
     require_owner(bank.settings, "code")
-    with _opened(bank, path, options.permission) as source:
+    with _opened(bank, str(options.path), permission or options.permission) as source:
         head = _head(bank, source, options.name)
         done = indexing.index(
-            bank.store, bank.ledger, source, head, rebuild=options.rebuild, told=options.told
+            bank.store, bank.ledger, source, head, rebuild=options.rebuild, told=options.progress
         )
         seen = source.seen
     if not done.head.files:
         indexing.remove(bank.store, bank.ledger, done.head)
-        _refuse_empty(str(path), done, _findings(done))
+        _refuse_empty(str(options.path), done, _findings(done))
     return CodeIndexed(
         tree=_tree(done.head),
         read=done.read,
@@ -141,28 +145,43 @@ def index_code(bank: OpenBank, path: str | Path, options: IndexOptions) -> CodeI
     )
 
 
-def code_trees(bank: OpenBank) -> list[CodeTree]:
-    """Return the source trees of a bank, by name."""
+@operation(
+    CodeTreesOptions,
+    name="code trees",
+    example="satchel code trees",
+    items="trees",
+    absent=NOT_SERVED,
+)
+def code_trees(bank: OpenBank, options: CodeTreesOptions) -> list[CodeTree]:
+    """List the source trees of a bank, by name."""
+    del options
     require_owner(bank.settings, "code")
     with bank.ledger.reading() as view:
         return [_tree(head) for head in keeping.heads(view.side)]
 
 
-def drop_code(bank: OpenBank, name: str, *, dry_run: bool = False) -> CodeTree:
-    """Forget a source tree, and all that was read of it; the files themselves are not touched.
+@operation(
+    CodeDropOptions,
+    name="code drop",
+    example="satchel code drop website",
+    absent=NOT_SERVED,
+)
+def drop_code(bank: OpenBank, options: CodeDropOptions) -> CodeDropped:
+    """Remove a source tree from a bank. Its files are not changed, nor any memory.
 
     Raises:
-        UnknownCodeError: If the bank has none of that name.
+        UnknownCodeError: If the bank has no source tree of this name.
     """
     require_owner(bank.settings, "code")
     with bank.ledger.reading() as view:
         there = {head.name: head for head in keeping.heads(view.side)}
+    name, dry_run = options.name, options.dry_run
     if name not in there:
         hint = f"There are: {', '.join(sorted(there))}." if there else None
         raise UnknownCodeError(f"there is no source tree {name!r} in this bank", hint=hint)
     if not dry_run:
         indexing.remove(bank.store, bank.ledger, there[name])
-    return _tree(there[name])
+    return CodeDropped(tree=_tree(there[name]), dry_run=dry_run)
 
 
 @contextmanager

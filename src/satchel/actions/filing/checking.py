@@ -10,7 +10,7 @@ from satchel.actions.filing.following import compare
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank, open_bank_in
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import has_store, opened_store
+from satchel.actions.wiring import is_there, opened_store
 from satchel.errors import SatchelError, UnknownBankError, UsageError
 from satchel.files import MemoryStore
 from satchel.files.namespace import folder_of
@@ -66,7 +66,7 @@ def _look(settings: Settings, place: Path) -> Iterator[Check]:
 
 
 def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[Check]:
-    if not has_store(settings):
+    if not is_there(settings.store):
         return
     with opened_store(settings, read_only=True) as banks:
         try:

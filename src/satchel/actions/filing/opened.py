@@ -17,6 +17,7 @@ from satchel.errors import (
     LockedError,
     MemoryStoreError,
     NoMemoryFilesError,
+    RolledBackError,
     SatchelError,
     StoreBusyError,
     TargetError,
@@ -119,7 +120,7 @@ def usual_key(settings: Settings) -> str:
     """
     if settings.options.store.bank or settings.token is not None:
         return settings.options.store.bank or DEFAULT_KEY
-    with suppress(SatchelError):
+    try:
         if has_store(settings):
             with opened_store(settings, read_only=True) as store, store.reading() as reader:
                 name = name_of(reader, chosen_bank(settings, store, None))
@@ -127,6 +128,10 @@ def usual_key(settings: Settings) -> str:
             older = MemoryStore.exists(**{**known, "key": DEFAULT_KEY})
             if name and (not older or MemoryStore.exists(**{**known, "key": name})):
                 return key_checked(name)
+    except RolledBackError:  # whose files are meant, only the store that vanished says
+        raise
+    except SatchelError:
+        pass
     return DEFAULT_KEY
 
 

@@ -1,20 +1,23 @@
 """Near-duplicates: in a bank, and between a bank and what is going to be imported into it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.inferring.models import STATIC, embedder_of
 from satchel.actions.opened import OpenBank
-from satchel.errors import MissingExtraError, UsageError
+from satchel.errors import MissingExtraError
 from satchel.memory.entries import Entry
 from satchel.memory.records import Model
+from satchel.ports.operations import OnProgress, Option, Options, operation
 from satchel.ports.rows import Row, texts_of
 from satchel.recall.generations import CURRENT
 from satchel.seal.records import Sealed
-from satchel.transfer.near.finding import LEAST, Progress, Texts, Twin
+from satchel.transfer.near.finding import LEAST, Texts, Twin
 
 MOST = 1_000
 """Pairs that are told of, when nothing else is said; all are counted."""
@@ -67,30 +70,36 @@ class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
     """Each such memory with the earlier one that it is most like."""
 
 
-def duplicates(
-    bank: OpenBank, *, least: float = LEAST, most: int = MOST, progress: Progress | None = None
-) -> Duplicates:
-    """List the memories of a bank that say what an earlier one says.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicatesOptions(Options):
+    """Which memories count as duplicates."""
 
-    Args:
-        bank: The bank.
-        least: The lowest similarity, from 0.5 to 1.
-        most: Pairs that are told of at most.
-        progress: Told how many pairs were compared, and of how many.
+    similarity: Annotated[
+        float, Option("Lowest similarity of duplicates.", minimum=_LOWEST, maximum=1)
+    ] = LEAST
+    limit: Annotated[int, Option("Maximum number of pairs.", minimum=0, maximum=100_000)] = MOST
+    progress: OnProgress = None
+
+
+@operation(
+    DuplicatesOptions,
+    name="duplicates",
+    example="satchel duplicates --bank assistant",
+    absent={"mcp": "Memories reach a model only by `recall`, `list`, `show` and `rehydrate`."},
+)
+def duplicates(bank: OpenBank, options: DuplicatesOptions) -> Duplicates:
+    """List memories that repeat an earlier one, for review. Nothing is changed.
+
+    Memories that differ in a number, a negation or a name are never listed.
 
     Raises:
-        UsageError: If a number is out of range.
         MissingExtraError: If numpy is not installed.
     """
-    if not _LOWEST <= least <= 1:
-        raise UsageError(f"a similarity is from {_LOWEST} to 1", field="similarity")
-    if most < 0:
-        raise UsageError("this must not be below 0", field="limit")
     bank, embedder = bank.asked("duplicates"), embedder_of(bank.settings, STATIC)
     with Texts(embedder) as texts:
         memories = _add_all(texts, bank)
-        twins, compared = texts.twins(least, progress), texts.pairs
-    told = [(name, found[0]) for name, found in list(twins.items())[:most]]
+        twins, compared = texts.twins(options.similarity, options.progress), texts.pairs
+    told = [(name, found[0]) for name, found in list(twins.items())[: options.limit]]
     with bank.ledger.reading() as view:
         models = dict[str, Model]()
         ids = list(dict.fromkeys(each for name, twin in told for each in (name, twin.name)))

@@ -1,12 +1,16 @@
 """Making the vectors of a bank."""
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated
+
 import msgspec
 
 from satchel.actions.inferring.models import embedder_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.ledger.view import View
-from satchel.recall.generations import Progress, fill, in_use
+from satchel.ports.operations import OnProgress, Option, Options, operation
+from satchel.recall.generations import fill, in_use
 
 _OUTGROWN = 2
 _TOGETHER = 256
@@ -45,28 +49,42 @@ class VectorStats(msgspec.Struct, frozen=True, kw_only=True):
     """Current memories that have none."""
 
 
-def embed_bank(
-    bank: OpenBank,
-    model: str | None = None,
-    *,
-    rebuild: bool = False,
-    progress: Progress | None = None,
-) -> Embedded:
-    """Make the vectors that a bank's current memories lack.
+@dataclass(frozen=True, slots=True)
+class EmbedOptions(Options):
+    """How to compute vectors."""
 
-    Args:
-        bank: The bank.
-        model: As ``embedder_of`` takes it.
-        rebuild: Make all of them again, in a new generation, which then replaces the one in use.
-        progress: Told how many places of the log were looked at, and of how many.
+    model: Annotated[
+        str | None,
+        Option(
+            "Model: static-idf, static, minilm, onnx or openai. Default: inference.embedder of the"
+            " settings.",
+            max_length=200,
+        ),
+    ] = None
+    _: KW_ONLY
+    rebuild: Annotated[bool, Option("Compute all vectors again, then drop the old ones.")] = False
+    progress: OnProgress = None
+
+
+@operation(
+    EmbedOptions,
+    name="embed",
+    example="satchel embed --bank assistant",
+    absent={"mcp": "`remember` computes the vector of a memory."},
+)
+def embed_bank(bank: OpenBank, options: EmbedOptions) -> Embedded:
+    """Compute the vectors that memories lack: numbers for what a memory means.
+
+    The built-in models need no network. An interrupted run is resumed by the next one.
 
     Raises:
-        UsageError: If there is no such model, or it is not installed.
-        InferenceError: If it does not answer; what was made is kept, and gone on with.
+        UsageError: If there is no such model.
+        MissingExtraError: If the model needs an extra that is not installed.
+        InferenceError: If the model does not answer; finished vectors are kept.
     """
     require_owner(bank.settings, "embed")
-    embedder = embedder_of(bank.settings, model)
-    done = fill(bank.store, bank.ledger, embedder, rebuild=rebuild, told=progress)
+    embedder = embedder_of(bank.settings, options.model)
+    done = fill(bank.store, bank.ledger, embedder, rebuild=options.rebuild, told=options.progress)
     made, memories, notes = done.made, done.new + done.kept, list[str]()
     if made.learnt is not None and memories > _OUTGROWN * max(made.entries, made.memories, 1):
         then = made.entries or made.memories

@@ -1,6 +1,6 @@
 """Operations on the memories of a bank: stored, listed, shown, changed, forgotten."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, Literal, cast
@@ -19,7 +19,7 @@ from satchel.actions.memories.walking import Connections, Neighbourhood
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError
 from satchel.memory.entries import Entry
-from satchel.ports.operations import Absent, Option, Options, operation, texts
+from satchel.ports.operations import Absent, OnProgress, Option, Options, operation, texts
 from satchel.seal.encoding.domain import plain
 
 Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
@@ -31,8 +31,6 @@ _OWNERS = ("user", "agent", "run", "app")
 _MOST_TEXT = 1_000_000
 _FOR_MODELS = "A model gets few options; this one is for programs and people."
 _OWNER_ONLY = {"mcp": "A person decides it, not the agent whose memory it is."}
-_BAR = Absent(why="The command line shows a progress bar.")
-_ONE_ANSWER = Absent(why="A request has one answer.")
 
 _NAMED = "ID or ID prefix; or its text, or a part that no other memory has."
 Id = Annotated[str, Option(f"Memory: {_NAMED}", argument=True, metavar="ID", mcp="id")]
@@ -63,12 +61,6 @@ Actor = Annotated[
     str | None, Option("Who does it, for the history, such as agent:planner.", max_length=200)
 ]
 DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
-OnProgress = Annotated[
-    Callable[[int, int], None] | None,
-    Option(
-        "Called with the number of records done, and of all of them.", cli=_BAR, http=_ONE_ANSWER
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from satchel.actions.config import Settings
 from satchel.actions.opened import find_bank, opened_bank
 from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
-from satchel.actions.wiring import has_store, opened_store
+from satchel.actions.wiring import has_store, is_there, opened_store
 from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError
 from satchel.ledger.view import View
@@ -105,9 +105,11 @@ def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) 
 def _opened(
     settings: Settings, text: str, as_of: int | None, *, banks_only: bool
 ) -> Iterator[_Side]:
-    bank, path = _bank_called(settings, text), Path(text)
-    is_there = not banks_only and _exists(path)
-    if bank is not None and is_there:
+    path = Path(text)
+    is_file = not banks_only and _exists(path)
+    # A file is read as well where the store vanished, as what is left of it may be compared.
+    bank = _bank_called(settings, text) if is_there(settings.store) or not is_file else None
+    if bank is not None and is_file:
         raise UsageError(
             f"{text!r} is a bank, and a file too",
             hint=f"Write ./{text} for the file, or the bank's id: {bank}",
@@ -118,7 +120,7 @@ def _opened(
             found.asked("diff").ledger.reading() as view,
         ):
             yield _Side(name=text, records=_current(view, as_of), notes=list(view.notes))
-    elif is_there:
+    elif is_file:
         if as_of is not None:
             raise UsageError(f"{text!r} is a file: it has no earlier moments", field="as_of")
         with file_to_read(settings, path) as file:

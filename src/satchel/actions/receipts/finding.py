@@ -11,7 +11,7 @@ from satchel.actions.config import Settings
 from satchel.actions.opened import open_bank_in, opened_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import folder_of
-from satchel.actions.wiring import has_store, opened_store
+from satchel.actions.wiring import has_store, is_there, opened_store
 from satchel.errors import SatchelError, UnknownReceiptError, UsageError
 from satchel.memory.parts import JsonObject
 from satchel.ports.rows import Filter
@@ -131,6 +131,8 @@ def find_receipt(settings: Settings, wanted: str) -> Receipt:
         for record, account in (*_kept(settings), *_logged(settings, digits)):
             if record.id.startswith(f"blake3:{digits}"):
                 found[record.id] = record, account
+    if not found:
+        has_store(settings)  # it may be in one that vanished
     if len(found) != 1:
         raise UnknownReceiptError(
             f"there is no file and no receipt {wanted!r}"
@@ -161,7 +163,7 @@ def _kept(settings: Settings) -> Iterator[tuple[Sealed, Account]]:
 
 def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, Account | None]]:
     """Yield the receipts with an id in the banks of the store: of transfers, and signed ones."""
-    if not has_store(settings):
+    if not is_there(settings.store):
         return
     with opened_store(settings, read_only=True) as store:
         with store.reading() as reader:

@@ -1,19 +1,8 @@
 """What requests to look after banks say, as the OpenAPI document shows it."""
 
-from typing import Literal
-
 from pydantic import Field
 
 from satchel.surfaces.http.bodies import Body
-
-
-class Embedding(Body):
-    """Which vectors are to be made."""
-
-    model: Literal["static", "static-idf", "minilm"] | None = None
-    """One that asks a model elsewhere is not to be had from here: it would cost the operator."""
-
-    rebuild: bool = False
 
 
 class Erasing(Body):

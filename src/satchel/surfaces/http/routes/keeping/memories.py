@@ -2,47 +2,59 @@
 
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Response
 
 from satchel.actions.importing.undoing import list_imports
+from satchel.actions.inferring.duplicates import DuplicatesOptions, duplicates
+from satchel.actions.inferring.embedding import EmbedOptions, embed_bank
 from satchel.actions.opened import opened_bank
 from satchel.actions.upkeep.pruning import moment_of, prune
 from satchel.api.sharing.removing import EraseArguments, RedactArguments
+from satchel.errors import UsageError
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
+from satchel.surfaces.http.operations import body, query
 from satchel.surfaces.http.routes.keeping.bodies import (
-    Embedding,
     Erasing,
     Pruning,
     Redacting,
     Undoing,
 )
-from satchel.surfaces.http.works import Tell, begun
-from satchel.transfer.near.finding import LEAST
+from satchel.surfaces.http.works import Tell, begun, with_progress
 
 router = routes(prefix="/v1/banks/{bank}", tags=["upkeep"])
 
+_LOCAL = (None, "static", "static-idf", "minilm")
+
 
 @router.post("/embed", status_code=202)
-def embed(bank: str, body: Embedding, caller: Owner, gateway: Served) -> Response:
-    """Make the vectors that memories lack, as a job."""
+def embed(
+    bank: str,
+    options: Annotated[EmbedOptions, body(embed_bank)],
+    caller: Owner,
+    gateway: Served,
+) -> Response:
+    """Compute the vectors that memories lack, as a job. Only by a model on this machine."""
+    if options.model not in _LOCAL:
+        raise UsageError(
+            "the operator configures models elsewhere, which cost money",
+            field="model",
+            hint="Choose from: static, static-idf, minilm.",
+        )
 
-    def work(_: Tell) -> object:
-        return caller.bank(bank).embed(body.model, rebuild=body.rebuild)
+    def work(tell: Tell) -> object:
+        return caller.run(bank, embed_bank, with_progress(options, tell))
 
     return begun(gateway.works, "embed", work)
 
 
 @router.get("/duplicates")
-def duplicates(
-    bank: str,
-    caller: Asking,
-    similarity: Annotated[float, Query(ge=0.5, le=1)] = LEAST,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+def list_duplicates(
+    bank: str, options: Annotated[DuplicatesOptions, query(duplicates)], caller: Asking
 ) -> Response:
-    """List memories that say what an earlier one says; nothing is changed."""
-    return answer(caller.bank(bank).duplicates(similarity=similarity, limit=limit))
+    """List memories that repeat an earlier one, for review. Nothing is changed."""
+    return answer(caller.run(bank, duplicates, options))
 
 
 @router.post("/erase", status_code=202)
