@@ -260,9 +260,9 @@ def test_python_works_with_the_provider_as_the_command_does(place: Place, tmp_pa
         with pytest.raises(UnknownBankError):
             store.export_bank("nobody", tmp_path / "n.json", to="mem0", allow_uncontained=True)
         bank = store.create_bank("cy")
-        bank.import_(file_of(tmp_path, run_id="r"))  # type: ignore[arg-type]
+        bank.import_(file_of(tmp_path, run_id="r"))
         assert bank.list().memories == []
-        bank.export(tmp_path / "b.json", to="mem0")  # type: ignore[arg-type]
+        bank.export(tmp_path / "b.json", to="mem0")
     for path in (out, tmp_path / "b.json"):
         assert [one["memory"] for one in json.loads(path.read_bytes())["results"]] == ["likes cola"]
 
