@@ -135,11 +135,11 @@ def test_later_updates_and_deletions_of_the_source_are_in_the_history(tmp_path: 
 @pytest.mark.parametrize("verb", ["export", "import_"])
 def test_a_path_of_unknown_origin_is_refused(tmp_path: Path, verb: str) -> None:
     """Attack: a model that is asked where to write says /etc/passwd."""
-    with satchel.Satchel.open() as here:
+    (tmp_path / "exports").mkdir()
+    with satchel.Satchel.open(roots=tmp_path / "exports") as here:
         bank = here.create_bank("b")
-        with pytest.raises(PathRefusedError) as caught:
+        with pytest.raises(PathRefusedError):
             getattr(bank, verb)(tmp_path / "x.pam")
-    assert "allow_uncontained" in (caught.value.hint or "")
     assert not (tmp_path / "x.pam").exists()
 
 
@@ -148,8 +148,10 @@ def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path) -> None:
     later = _later(tmp_path / "later.json")
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
-        with pytest.raises(TypeError, match="onconflict"):
-            bank.import_(SAMPLE, allow_uncontained=True, onconflict="skip")  # type: ignore[call-arg]
+        with pytest.raises(
+            TypeError, match=r"^import\(\) got an unexpected keyword argument 'onconflict'"
+        ):
+            bank.import_(SAMPLE, onconflict="skip")  # type: ignore[call-arg]
         with pytest.raises(UsageError, match="unknown value 'later'"):
             bank.import_(SAMPLE, on_conflict="later")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="unknown value"):
