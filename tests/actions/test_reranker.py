@@ -242,7 +242,12 @@ def test_after_it_has_ended_the_next_question_is_reranked() -> None:
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("lexical", "no reranker 'lexical'"), ("openai:x", "no reranker"), ("onnx:", "no reranker")],
+    [
+        ("lexic", "no reranker 'lexic'"),
+        ("lexical:x", "no reranker 'lexical:x'"),
+        ("openai:x", "no reranker"),
+        ("onnx:", "no reranker"),
+    ],
 )
 def test_a_name_that_nothing_has_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
@@ -255,7 +260,23 @@ def test_a_name_that_nothing_has_is_an_error(
         answer()
 
     assert caught.value.field == "inference.reranker"
+    assert "lexical, " in (caught.value.hint or "")
     assert "onnx:MODEL" in (caught.value.hint or "")
+
+
+def test_the_lexical_reranker_needs_one_line_of_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes with Satchel; the memory that has the question's words together is first."""
+    texts = ["peanuts and, weeks later, long talks about a few cheap flights", "rain all day"]
+    filled(tmp_path, [*texts, "she ate peanuts on long flights"])
+    monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", "lexical")
+
+    found = answer("peanuts on long flights")
+
+    assert found.plan.reranker == "lexical"
+    assert said(found)[0] == "she ate peanuts on long flights"
+    assert [memory.why.reranked for memory in found.memories if memory.why][:2] == [1.0, 0.0]
 
 
 def test_a_time_out_is_more_than_nothing(

@@ -84,7 +84,7 @@ def file_of(folder: Path, **more: object) -> Path:
 
 def kinds(satchel: Run) -> list[tuple[str, str, str]]:
     """Return kind, input and output of the receipts on this machine, the newest first."""
-    found = satchel("receipt", "list", "--json").json
+    found = satchel("receipt", "list", "--json").json["receipts"]
     lines = found if isinstance(found, list) else found["receipts"]
     return [(one["kind"], one["input"], one["output"]) for one in lines]
 

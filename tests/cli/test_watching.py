@@ -132,11 +132,11 @@ def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grow
         patch.setattr(watching, "import_file", dying)
         patch.setattr(stage, "COMMIT_BYTES", 1)  # a small import leaves nothing
         satchel("watch", "claude-code", "--once")
-    assert len(satchel("job", "list", "--json").json) == 1
+    assert len(satchel("job", "list", "--json").json["jobs"]) == 1
     _put(_transcript(hosts), b"".join(_TALK), at=_LONG_AGO + 60)
     assert satchel("watch", "claude-code", "--once").status == 0
 
-    assert satchel("job", "list", "--json").json == []
+    assert satchel("job", "list", "--json").json["jobs"] == []
     assert _messages(satchel) == [2, 6]
 
 
@@ -364,5 +364,5 @@ def test_killed_at_any_moment_and_run_again_there_are_no_doubles(
         running.communicate()
     assert satchel("watch", "claude-code", "--once").status == 0
     assert _messages(satchel) == [total]
-    assert satchel("job", "list", "--json").json == []
+    assert satchel("job", "list", "--json").json["jobs"] == []
     assert satchel("doctor", "--deep").status == 0

@@ -16,6 +16,7 @@ from satchel.inference.libraries import LibraryReranker
 from satchel.inference.neural.models import cross_encoder_from_folder
 from satchel.inference.rerankers import TimedReranker
 from satchel.ports.inference.reranker import Reranker
+from satchel.recall.ranking.lexical import LexicalReranker
 
 
 class Plain:
@@ -74,7 +75,7 @@ class Fastidious(Plain):
         ]
 
 
-@pytest.fixture(params=["plain", "timed", "onnx", "sentence-transformers", "fastembed"])
+@pytest.fixture(params=["plain", "timed", "lexical", "onnx", "sentence-transformers", "fastembed"])
 def subject(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> RerankerSubject:
@@ -84,6 +85,7 @@ def subject(
     made: dict[str, Callable[[], Reranker]] = {
         "plain": Plain,
         "timed": lambda: TimedReranker("letters", Plain, 60.0),
+        "lexical": LexicalReranker,
         "onnx": lambda: cross_encoder_from_folder(folder),
     }
     name: str = request.param

@@ -68,7 +68,7 @@ class Commands:
         return str(self._run("verify", path, "--deep")["outcome"])
 
     def banks(self) -> dict[str, int]:
-        return {one["name"]: one["records"] for one in self._run("bank", "list")}
+        return {one["name"]: one["records"] for one in self._run("bank", "list")["banks"]}
 
     def _run(self, *words: str | Path) -> Any:
         self._capsys.readouterr()

@@ -105,20 +105,6 @@ class StoreCalls(Working):
 
     import_bank = method(imports.import_bank, context=_banks)
 
-    @contextmanager
-    def _imported(self) -> Iterator[imports.ImportTarget]:
-        from satchel.actions.operating.imports import ImportTarget
-
-        with self._lifetime.use():
-            yield ImportTarget(
-                settings=self._settings,
-                bank=self._wanted,
-                owner=self._owner,
-                read_only=self._read_only,
-            )
-
-    import_ = method(imports.import_, context=_imported)
-
     @call
     def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
         """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.

@@ -32,8 +32,8 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     reranker: str = ""
     """What puts the thirty best memories of an answer in order again, on this machine:
-    ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or ``onnx:FOLDER``, a cross-encoder; empty
-    for nothing."""
+    ``lexical``, by words alone; or a cross-encoder: ``sentence-transformers:MODEL``,
+    ``fastembed:MODEL`` or ``onnx:FOLDER``; empty for nothing."""
 
     reranker_timeout: float = 5.0
     """Seconds that a question waits for it; then the order is as it was."""

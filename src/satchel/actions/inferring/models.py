@@ -34,6 +34,7 @@ _SERVERS = {OLLAMA: _OLLAMA_URL, SERVER: _OPENAI_URL}
 _ADDRESS = "@http"
 """Begins the address of a server behind the name of a model."""
 
+LEXICAL = "lexical"
 EXTRACTIVE, PRESIDIO = "extractive", "presidio"
 
 _PATIENCE = 60.0
@@ -202,7 +203,8 @@ def reranker_of(
 
     Args:
         settings: Say which one is meant when none is named, and how long a question waits for it.
-        name: ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or ``onnx:FOLDER``.
+        name: ``lexical``, or a cross-encoder: ``sentence-transformers:MODEL``,
+            ``fastembed:MODEL`` or ``onnx:FOLDER``.
         wanted: False for nothing, whatever is configured; True where there has to be one.
 
     Raises:
@@ -219,9 +221,9 @@ def reranker_of(
             )
         return None
     scheme, _, model = found.partition(":")
-    if not model or scheme not in _RERANKERS:
+    if found != LEXICAL and (not model or scheme not in _RERANKERS):
         problem = f"there is no reranker {found!r}"
-        known = ", ".join(f"{each}:MODEL" for each in _RERANKERS)
+        known = ", ".join((LEXICAL, *(f"{each}:MODEL" for each in _RERANKERS)))
         if name is None:
             raise ConfigError(problem, field="inference.reranker", hint=f"Known: {known}.")
         raise UsageError(problem, field="reranker", hint=f"Known: {known}.")
@@ -237,6 +239,8 @@ def reranker_of(
 def _timed(name: str, timeout: float) -> "TimedReranker":
     from satchel.inference.rerankers import TimedReranker
 
+    if name == LEXICAL:
+        return TimedReranker(name, _lexical, timeout)
     scheme, _, model = name.partition(":")
     shown = f"{scheme}:{Path(model).expanduser().resolve().name}" if scheme == FOLDER else name
     return TimedReranker(shown, lambda: _RERANKERS[scheme](model), timeout)
@@ -457,6 +461,12 @@ def _folder_reranker(model: str) -> Reranker:
     from satchel.inference.neural.models import cross_encoder_from_folder
 
     return cross_encoder_from_folder(Path(model).expanduser())
+
+
+def _lexical() -> Reranker:
+    from satchel.recall.ranking.lexical import LexicalReranker
+
+    return LexicalReranker()
 
 
 def _key(settings: InferenceSettings) -> str:

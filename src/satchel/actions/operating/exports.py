@@ -334,6 +334,16 @@ def _options(
     )
 
 
+def check(options: ExportRequest, output: Path) -> None:
+    """Check what can be checked without a bank.
+
+    Raises:
+        UsageError: If a moment, a type or the format cannot be meant.
+    """
+    selected(options)
+    is_signed(output, options.to)
+
+
 def selected(options: SelectionOptions) -> Selection:
     """Return the selection that options describe."""
     return selection(

@@ -44,7 +44,7 @@ def phrases(terms: Sequence[Term], texts: Mapping[int, Text]) -> dict[int, float
         place: sum(
             rarities[one] + rarities[other]
             for one, other in pairs
-            if _is_near(each.get(one, ()), each.get(other, ()))
+            if is_near(each.get(one, ()), each.get(other, ()))
         )
         for place, each in where.items()
     }
@@ -52,7 +52,7 @@ def phrases(terms: Sequence[Term], texts: Mapping[int, Text]) -> dict[int, float
     return {place: rounded(score / most) for place, score in scores.items() if score}
 
 
-def _is_near(some: Sequence[int], others: Sequence[int]) -> bool:
+def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
     """Tell whether places of one word are near those of another; both are in order."""
     at = 0
     for place in some:

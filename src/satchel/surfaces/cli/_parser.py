@@ -55,7 +55,7 @@ MORE = {
 
 MODULES = (
     *("memories.commands", "recall", "waking.commands"),
-    *("evaluating.group", "memories.embedding", "agents.commands", "sessions.commands"),
+    *("evaluating.commands", "memories.embedding", "agents.commands", "sessions.commands"),
     *("code.commands", "sealing", "importing", "exporting", "receipts", "jobs"),
     *("copies", "operating.migrating", "operating.sinking", "operating.stores"),
     *("backing_up.commands", "operating.serving", "operating.mcp", "operating.connecting"),
