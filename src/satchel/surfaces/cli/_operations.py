@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -191,6 +191,7 @@ def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
     """Return NAME=TEXT pairs and JSON objects as one object."""
     result = dict[str, Any]()
     for each in given:
+        value: Any
         if each.lstrip().startswith("{"):
             result |= _json(each, field.flag)
             continue
@@ -199,8 +200,17 @@ def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
             raise UsageError(
                 f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
             )
+        if name in result and _takes_several(field.annotation):
+            before = result[name]
+            value = [*(before if isinstance(before, list) else [before]), value]
         result[name] = value
     return result
+
+
+def _takes_several(annotation: Any) -> bool:
+    """Return whether a name of a mapping may have several values."""
+    value = get_args(annotation)[-1]
+    return any(get_origin(each) in (Sequence, list) for each in get_args(value))
 
 
 def _json(text: str, name: str) -> Any:
