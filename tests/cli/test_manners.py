@@ -144,6 +144,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "bank create": ["assistant"],
         "bank rename": ["here", "elsewhere"],
         "bank use": ["here"],
+        "bank imports": ["--bank", "here"],
+        "bank log": ["--bank", "here"],
         "bank copy": ["here", "copied"],
         "bank merge": ["strange", "here"],
         "bank delete": ["here", "--yes"],

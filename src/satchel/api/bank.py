@@ -6,18 +6,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from satchel.actions.agents.undoing import undo_agent_in
+from satchel.actions.agents.undo import undo
 from satchel.actions.importing.imported import Imported
-from satchel.actions.importing.undoing import Undone
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.log import log
 from satchel.actions.memories import operations, showing
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
+from satchel.actions.operating import transfers
 from satchel.actions.operating.exports import ExportSource, export
 from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
 from satchel.actions.operating.providing import LiveBank
+from satchel.actions.paths.permission import Permission
 from satchel.actions.recall import recall_in
 from satchel.actions.upkeep import config_operations
 from satchel.api.code import Code
@@ -42,7 +43,7 @@ _O = TypeVar("_O")
 def import_from(bank: "Bank", source: OpenFile, options: ImportRequest) -> Imported:
     """Import a file that is open already, whatever path the options name."""
     with bank._imported() as target:  # noqa: SLF001 - of this module
-        return import_.run(replace(target, source=source), options)
+        return import_.run(replace(target, source=source, permission=Permission()), options)
 
 
 def _nobody(_: str | None) -> SigningKey:
@@ -58,7 +59,7 @@ def export_to(
 ) -> Export:
     """Export a bank to a file that is open already, whatever path the options name."""
     with bank._exported() as source:  # noqa: SLF001 - of this module
-        return operation.run(replace(source, output=output), options)
+        return operation.run(replace(source, output=output, permission=Permission()), options)
 
 
 class Bank(Sharing, Removing, Waking, Conversing, Filing):
@@ -145,18 +146,8 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
             return self._opened
         return LiveBank(settings, self.name or self.id, self._owner)
 
-    def undo(self, imported: str | None = None, *, reason: str | None = None) -> Undone:
-        """Take an import back: what came with it goes, what it replaced is there again.
-
-        Args:
-            imported: Id of its source record, or the start of that; the last one when None.
-            reason: For the history.
-
-        Raises:
-            UnknownImportError: If there is none.
-        """
-        with self._lifetime.use():
-            return undo_agent_in(self._opened, imported, reason=reason)
+    undo = method(undo)
+    imports = method(transfers.list_imports)
 
     def raw(self, memory: str) -> bytes:
         """Return the canonical bytes of a record, which its id is the hash of.

@@ -38,6 +38,7 @@ CALLS = {
     "bank list": "store.banks",
     "bank create": "store.create_bank",
     "bank use": "store.use_bank",
+    "bank imports": "bank.imports",
     "receipt list": "store.receipts",
     "receipt show": "store.receipt",
     "job list": "store.jobs",

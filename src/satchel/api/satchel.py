@@ -105,20 +105,6 @@ class StoreCalls(Working):
 
     import_bank = method(imports.import_bank, context=_banks)
 
-    @contextmanager
-    def _imported(self) -> Iterator[imports.ImportTarget]:
-        from satchel.actions.operating.imports import ImportTarget
-
-        with self._lifetime.use():
-            yield ImportTarget(
-                settings=self._settings,
-                bank=self._wanted,
-                owner=self._owner,
-                read_only=self._read_only,
-            )
-
-    import_ = method(imports.import_, context=_imported)
-
     @call
     def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
         """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
@@ -194,6 +180,7 @@ class Satchel(StoreCalls):
         identities: Sequence[str | Path] = (),
         file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
+        roots: str | Path | Sequence[str | Path] | None = None,
     ) -> Self:
         """Open a store; it is made when it is not there.
 
@@ -213,6 +200,9 @@ class Satchel(StoreCalls):
             hooks: Functions that are told what happens, by the name of the event, such as
                 ``{"on_remember": print}``; besides those of the configuration. They are called in
                 a thread of their own, and what they raise stops nothing: see ``hook_counts``.
+            roots: Folders that every file of an import or export has to be in, within those that
+                the operator allows; anywhere by default. For programs whose paths come from
+                elsewhere: a request, a model, a file.
 
         Raises:
             ConfigError: If the configuration is wrong.
@@ -233,6 +223,9 @@ class Satchel(StoreCalls):
         )
         more = settings.unlocking.also(identities, file_passphrase)
         settings = structs.replace(settings, unlocking=more)
+        if roots is not None:
+            folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)
+            settings = structs.replace(settings, roots=folders)
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
