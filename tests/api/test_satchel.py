@@ -300,4 +300,4 @@ def test_vectors_and_near_duplicates_are_had_in_python_too() -> None:
         with pytest.raises(UsageError):
             bank.embed("nope")
         with pytest.raises(UsageError):
-            bank.import_(__file__, allow_uncontained=True, near_duplicates="nope")  # type: ignore[arg-type]
+            bank.import_(__file__, near_duplicates="nope")  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ def test_an_owner_shares_and_a_holder_works(tmp_path: Path) -> None:
             assert [memory.text for memory in part.list()] == ["a skill"]
             part.remember("another skill", type="procedural")
             with pytest.raises(PermissionRefusedError):
-                part.export(tmp_path / "x.pam", allow_uncontained=True)
+                part.export(tmp_path / "x.pam")
             with pytest.raises(PermissionRefusedError):
                 part.undo()
             with pytest.raises(PermissionRefusedError):

@@ -18,6 +18,7 @@ from satchel.actions.operating import transfers
 from satchel.actions.operating.exports import ExportSource, export
 from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
 from satchel.actions.operating.providing import LiveBank
+from satchel.actions.paths.permission import Permission
 from satchel.actions.recall import recall_in
 from satchel.actions.upkeep import config_operations
 from satchel.api.code import Code
@@ -42,7 +43,7 @@ _O = TypeVar("_O")
 def import_from(bank: "Bank", source: OpenFile, options: ImportRequest) -> Imported:
     """Import a file that is open already, whatever path the options name."""
     with bank._imported() as target:  # noqa: SLF001 - of this module
-        return import_.run(replace(target, source=source), options)
+        return import_.run(replace(target, source=source, permission=Permission()), options)
 
 
 def _nobody(_: str | None) -> SigningKey:
@@ -58,7 +59,7 @@ def export_to(
 ) -> Export:
     """Export a bank to a file that is open already, whatever path the options name."""
     with bank._exported() as source:  # noqa: SLF001 - of this module
-        return operation.run(replace(source, output=output), options)
+        return operation.run(replace(source, output=output, permission=Permission()), options)
 
 
 class Bank(Sharing, Removing, Waking, Conversing, Filing):

@@ -180,6 +180,7 @@ class Satchel(StoreCalls):
         identities: Sequence[str | Path] = (),
         file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
+        roots: str | Path | Sequence[str | Path] | None = None,
     ) -> Self:
         """Open a store; it is made when it is not there.
 
@@ -199,6 +200,9 @@ class Satchel(StoreCalls):
             hooks: Functions that are told what happens, by the name of the event, such as
                 ``{"on_remember": print}``; besides those of the configuration. They are called in
                 a thread of their own, and what they raise stops nothing: see ``hook_counts``.
+            roots: Folders that every file of an import or export has to be in, within those that
+                the operator allows; anywhere by default. For programs whose paths come from
+                elsewhere: a request, a model, a file.
 
         Raises:
             ConfigError: If the configuration is wrong.
@@ -219,6 +223,9 @@ class Satchel(StoreCalls):
         )
         more = settings.unlocking.also(identities, file_passphrase)
         settings = structs.replace(settings, unlocking=more)
+        if roots is not None:
+            folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)
+            settings = structs.replace(settings, roots=folders)
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)

@@ -191,6 +191,7 @@ class Satchel(Awaited, plain_satchel.StoreCalls):
         identities: Sequence[str | Path] = (),
         file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
+        roots: str | Path | Sequence[str | Path] | None = None,
     ) -> Opening:
         """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
 
@@ -209,6 +210,7 @@ class Satchel(Awaited, plain_satchel.StoreCalls):
                 identities=identities,
                 file_passphrase=file_passphrase,
                 hooks=hooks,
+                roots=roots,
             )
         )
 
