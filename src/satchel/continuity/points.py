@@ -142,7 +142,9 @@ def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
     )
     if len(found) > 1:
         ids = ", ".join(sorted(one.record.id for one in found))
-        raise UsageError(f"several IDs start with {wanted!r}", field="at", hint=f"Use one of: {ids}")
+        raise UsageError(
+            f"several IDs start with {wanted!r}", field="at", hint=f"Use one of: {ids}"
+        )
     if not found:
         return None
     logged = _meant(view, found[0])
