@@ -154,6 +154,7 @@ ASKED_BY_ANOTHER = {
     # they hand everything to the measurement, which asks
     *("measure_recall", "measure_framed", "measure_containment", "measure_transfer"),
     *("measure_fidelity", "measure_paper"),
+    *("show_tree", "clean_sessions", "start_session", "stop_session"),  # likewise
     # files that somebody has need no leave of a bank; a token that is presented is held against it
     "rehydrate_file",
     "convert",
