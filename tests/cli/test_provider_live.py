@@ -253,7 +253,7 @@ def test_python_works_with_the_provider_as_the_command_does(place: Place, tmp_pa
     with Satchel.open(tmp_path / "other.db", config=place.live) as store:
         done = store.import_bank("cy", file_of(tmp_path), allow_uncontained=True)
         assert done.accounts[0].output.format == "mem0-local"
-        assert store.banks() == []
+        assert store.list_banks() == []
         exported = store.export_bank("cy", out, to="mem0", allow_uncontained=True)
         assert exported.account is not None
         assert exported.account.input.name.endswith(" of cy")

@@ -67,27 +67,13 @@ class StoreCalls(Working):
             return {}
         return {"owner": self._owner, "owners": lambda: (self._owner(),)}
 
-    banks = method(operations.list_banks)
+    list_banks = method(operations.list_banks)
     rename_bank = method(operations.rename_bank, context=_writable)
     copy_bank = method(operations.copy_bank, context=_writable)
     merge_banks = method(operations.merge_banks, context=_writable)
     delete_bank = method(operations.delete_bank, context=_writable)
     export_bank_config = method(config_operations.export_config)
     import_bank_config = method(config_operations.import_config, context=_writable)
-
-    @call
-    def list_banks(self) -> list[str]:
-        """Return what each bank is called, for ``export_bank``: its name, or else its id."""
-        from satchel.actions.opened import named_banks
-        from satchel.actions.permitted.owning import require_owner
-
-        require_owner(self._settings, "banks")
-        with self._lifetime.use():
-            named = named_banks(self._store)
-            with self._store.reading() as reader:
-                ids = reader.banks()
-            names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
-            return sorted(names.get(bank, bank) for bank in ids)
 
     @contextmanager
     def _banks(self) -> Iterator[exports.Banks]:
@@ -375,6 +361,16 @@ def is_still(bank: Bank, name: str) -> bool:
 
     with bank._lifetime.use():
         return is_still_meant(bank._opened, name)
+
+
+def require_readable(satchel: Satchel) -> None:
+    """Require that the store can be read.
+
+    Raises:
+        StoreError: If it cannot.
+    """
+    with satchel._lifetime.use(), satchel._store.reading() as reader:
+        reader.banks()
 
 
 def board_of(satchel: Satchel) -> Board:
