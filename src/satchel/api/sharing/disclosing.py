@@ -8,12 +8,12 @@ from satchel.api.lazy import lazy
 from satchel.api.operations import method
 
 if TYPE_CHECKING:
-    from satchel.actions.moving import disclosing
+    from satchel.actions.operating import disclosures
 else:
-    disclosing = lazy("satchel.actions.moving.disclosing")
+    disclosures = lazy("satchel.actions.operating.disclosures")
 
 
 class Disclosing:
     """A bank as single memories of it are disclosed, with proofs."""
 
-    disclose = method(disclosing.disclose)
+    disclose = method(disclosures.disclose)

@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from satchel.actions.moving.disclosing import disclose
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.operating.disclosures import disclose
 from satchel.surfaces.cli._console import count, facts, line, message, size, state
 from satchel.surfaces.cli._encryption import Encryption, read_passphrase
 from satchel.surfaces.cli._operations import command

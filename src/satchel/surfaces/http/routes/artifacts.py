@@ -10,9 +10,9 @@ from fastapi import Header, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from satchel.actions.config import Settings
-from satchel.actions.moving.disclosing import DiscloseOptions, disclose
 from satchel.actions.moving.exported import Export
 from satchel.actions.operating.conversions import FileSource, VerifyRequest, verify_file
+from satchel.actions.operating.disclosures import DiscloseOptions, disclose
 from satchel.actions.operating.exports import (
     ARTIFACT_SUFFIXES,
     ArtifactRequest,
