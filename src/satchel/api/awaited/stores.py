@@ -20,14 +20,10 @@ from collections.abc import (
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.operating.at_rest import AtRest
-from satchel.actions.operating.copying_stores import StoreCopy
-from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
-from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
 from satchel.api.arguments import FilePath
@@ -37,46 +33,6 @@ from satchel.api.operations import Awaited
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
-    """Bring all banks of one store to another; see ``satchel.migrate``.
-
-    ``told`` is called in the threads that the work is done in.
-    """
-    return await away(partial(operating.migrate, **said))
-
-
-async def copy_store(
-    source: str | Path, target: str | Path, **said: Unpack[operating.CopyArguments]
-) -> StoreCopy:
-    """Copy a whole store to another one; see ``satchel.copy_store``.
-
-    ``progress`` is called in the thread that the work is done in.
-    """
-    return await away(partial(operating.copy_store, source, target, **said))
-
-
-async def encrypt_store(
-    store: str | Path | None = None,
-    *,
-    to: Sequence[str] = (),
-    passphrase: str | None = None,
-    **said: Unpack[operating.AtRestArguments],
-) -> AtRest:
-    """Encrypt a store at rest; see ``satchel.encrypt_store``.
-
-    ``progress`` is called in the thread that the work is done in.
-    """
-    done = partial(operating.encrypt_store, store, to=to, passphrase=passphrase, **said)
-    return await away(done)
-
-
-async def decrypt_store(
-    store: str | Path | None = None, **said: Unpack[operating.AtRestArguments]
-) -> AtRest:
-    """Put an encrypted store in plain again; see ``satchel.decrypt_store``."""
-    return await away(partial(operating.decrypt_store, store, **said))
 
 
 def _of_sources(

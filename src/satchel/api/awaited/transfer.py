@@ -1,9 +1,13 @@
-"""``satchel.convert``, ``inspect``, ``verify`` and ``list_formats``, awaited."""
+"""Functions on files and whole stores, awaited.
+
+What is called on the way, such as ``progress``, is called in the thread that does the work.
+"""
 
 from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
 from typing import Any, ParamSpec, TypeVar
 
+from satchel.api import operating
 from satchel.api import transfer as plain
 from satchel.api.away import away
 
@@ -22,3 +26,7 @@ convert = _awaited(plain.convert)
 inspect = _awaited(plain.inspect)
 verify = _awaited(plain.verify)
 list_formats = _awaited(plain.list_formats)
+migrate = _awaited(operating.migrate)
+copy_store = _awaited(operating.copy_store)
+encrypt_store = _awaited(operating.encrypt_store)
+decrypt_store = _awaited(operating.decrypt_store)
