@@ -17,7 +17,8 @@ from vanished_kit import delete_store
 import satchel
 from satchel.actions.banks import create_bank
 from satchel.actions.config import load_settings
-from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.erasing.options import RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.actions.filing.opened import files_of_bank, namespace_of
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.memories import walking
@@ -84,7 +85,7 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "correct": lambda bank, there, _: correct(bank, there, Edit(members={"text": "y"})),
     "forget": lambda bank, there, _: forget(bank, [there]),
     "restore": lambda bank, there, _: restore(bank, [there]),
-    "redact": lambda bank, there, _: redact(bank, RedactOptions(ids=[there])),
+    "redact": lambda bank, there, _: redact.run(bank, RedactOptions(ids=[there])),
     "export": lambda bank, _, path: export(bank, path, ExportOptions()),
     "disclose": lambda bank, there, path: disclose(bank, [there], path, ExportOptions(key=HOLDER)),
     "read files": lambda bank, _, __: _files(bank).list_paths(),
@@ -119,6 +120,8 @@ ASKED_BY_ANOTHER = {
     "ids_in",
     "audience_from_elsewhere",
     "find_bank",
+    "named",
+    "list_formats",
     "owners_of",
     "nearest",
     "asked_from",
@@ -151,10 +154,14 @@ ASKED_BY_ANOTHER = {
     # they hand everything to the measurement, which asks
     *("measure_recall", "measure_framed", "measure_containment", "measure_transfer"),
     *("measure_fidelity", "measure_paper"),
+    *("show_tree", "clean_sessions", "start_session", "stop_session"),  # likewise
     # files that somebody has need no leave of a bank; a token that is presented is held against it
     "rehydrate_file",
     "convert",
+    "convert_file",
     "inspect",
+    "inspect_file",
+    "verify_file",
     "verify",
     "encrypt_file",
     "decrypt_file",
@@ -178,6 +185,9 @@ ASKED_BY_ANOTHER = {
     "open_bank_in",
     "opened_bank",
     "opened_source",
+    "import_",
+    "import_bank",
+    "verify_bank",  # it verifies what the token shows
     "export",
     "create_artifact",
     "opened_store",
@@ -291,7 +301,7 @@ def test_every_action_asks_or_says_why_it_need_not(name: str) -> None:
 def test_there_are_actions_to_walk_over() -> None:
     """A walk that finds nothing would prove nothing."""
     assert len(DOORS) > 60
-    assert {"remember", "recall_memories", "prune", "pull", "revoke_key"} <= DOORS.keys()
+    assert {"remember", "recall_memories", "prune_memories", "pull", "revoke_key"} <= DOORS.keys()
     assert set(NEEDED) == set(ACTIONS) | {"diff"}
 
 

@@ -176,9 +176,9 @@ def test_programs_encrypt_what_they_export(recipient: str, tmp_path: Path) -> No
     path = tmp_path / "a.pam.age"
     with satchel_api.Satchel.open() as opened:
         bank = opened.bank("default")
-        found = bank.export(path, encrypt_to=[recipient], allow_uncontained=True)
+        found = bank.export(path, encrypt_to=[recipient])
         assert found.read_back == "good"
         assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
-        bank.export(path, encrypt_to=recipient, overwrite=True, allow_uncontained=True)
+        bank.export(path, encrypt_to=recipient, overwrite=True)
         assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
     assert satchel_api.verify(path)

@@ -172,7 +172,7 @@ def test_a_bank_that_vanished_from_a_store_with_others_is_listed_as_gone(satchel
     connection.execute("DELETE FROM bank WHERE id = ?", (bank,))
     connection.close()
     ran = satchel("bank", "list", "--json")
-    found = {one["name"]: one for one in ran.json}
+    found = {one["name"]: one for one in ran.json["banks"]}
     assert ran.status == 3
     assert found["assistant"]["id"] == bank
     assert "gone from the store" in found["assistant"]["problem"]

@@ -67,27 +67,13 @@ class StoreCalls(Working):
             return {}
         return {"owner": self._owner, "owners": lambda: (self._owner(),)}
 
-    banks = method(operations.list_banks)
+    list_banks = method(operations.list_banks)
     rename_bank = method(operations.rename_bank, context=_writable)
     copy_bank = method(operations.copy_bank, context=_writable)
     merge_banks = method(operations.merge_banks, context=_writable)
     delete_bank = method(operations.delete_bank, context=_writable)
     export_bank_config = method(config_operations.export_config)
     import_bank_config = method(config_operations.import_config, context=_writable)
-
-    @call
-    def list_banks(self) -> list[str]:
-        """Return what each bank is called, for ``export_bank``: its name, or else its id."""
-        from satchel.actions.opened import named_banks
-        from satchel.actions.permitted.owning import require_owner
-
-        require_owner(self._settings, "banks")
-        with self._lifetime.use():
-            named = named_banks(self._store)
-            with self._store.reading() as reader:
-                ids = reader.banks()
-            names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
-            return sorted(names.get(bank, bank) for bank in ids)
 
     @contextmanager
     def _banks(self) -> Iterator[exports.Banks]:
@@ -166,6 +152,7 @@ class Satchel(StoreCalls):
         identities: Sequence[str | Path] = (),
         file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
+        roots: str | Path | Sequence[str | Path] | None = None,
     ) -> Self:
         """Open a store; it is made when it is not there.
 
@@ -185,6 +172,9 @@ class Satchel(StoreCalls):
             hooks: Functions that are told what happens, by the name of the event, such as
                 ``{"on_remember": print}``; besides those of the configuration. They are called in
                 a thread of their own, and what they raise stops nothing: see ``hook_counts``.
+            roots: Folders that every file of an import or export has to be in, within those that
+                the operator allows; anywhere by default. For programs whose paths come from
+                elsewhere: a request, a model, a file.
 
         Raises:
             ConfigError: If the configuration is wrong.
@@ -205,6 +195,9 @@ class Satchel(StoreCalls):
         )
         more = settings.unlocking.also(identities, file_passphrase)
         settings = structs.replace(settings, unlocking=more)
+        if roots is not None:
+            folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)
+            settings = structs.replace(settings, roots=folders)
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
@@ -354,6 +347,16 @@ def is_still(bank: Bank, name: str) -> bool:
 
     with bank._lifetime.use():
         return is_still_meant(bank._opened, name)
+
+
+def require_readable(satchel: Satchel) -> None:
+    """Require that the store can be read.
+
+    Raises:
+        StoreError: If it cannot.
+    """
+    with satchel._lifetime.use(), satchel._store.reading() as reader:
+        reader.banks()
 
 
 def board_of(satchel: Satchel) -> Board:

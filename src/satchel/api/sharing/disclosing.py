@@ -1,20 +1,17 @@
-"""What a bank shares with others, from Python."""
+"""Disclosure of single memories of a bank, from Python."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from satchel.actions.encrypting.identities import lock_for
-from satchel.actions.importing.imported import Owners
-from satchel.actions.moving.disclosing import disclose
-from satchel.actions.moving.exported import Export, ExportOptions
-from satchel.actions.opened import OpenBank
-from satchel.actions.paths.permission import file_to_write
-from satchel.actions.signing import signing_key
-from satchel.api.arguments import FilePath, Roots
-from satchel.api.asked import known, permission_of
-from satchel.api.lifetime import Lifetime
-from satchel.api.sharing.owning import Owners as OwnersOf
-from satchel.api.sharing.tokens import Tokens
+from satchel.api.operations import call
+
+if TYPE_CHECKING:
+    from satchel.actions.moving.exported import Export
+    from satchel.actions.opened import OpenBank
+    from satchel.api.arguments import FilePath, Roots
+    from satchel.api.lifetime import Lifetime
 
 
 class DiscloseArguments(TypedDict, total=False):
@@ -34,31 +31,17 @@ class DiscloseArguments(TypedDict, total=False):
     """A passphrase that opens the file."""
 
     overwrite: bool
-    allowed_roots: Roots | None
-    """Folders that the path may be in; they narrow what the operator has set."""
-
-    allow_uncontained: bool
-    """That the path is the caller's own choice and may be anywhere, if no roots are set."""
+    roots: Roots | None
+    """Folders that the path must be in, within those that the operator allows."""
 
 
-class Sharing:
-    """A bank as its memory is shared: in part, and with proofs."""
+class Disclosing:
+    """A bank as single memories of it are disclosed, with proofs."""
 
-    def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
-        self._opened = opened
-        self._lifetime = lifetime
-        self._owner = owner
+    _opened: OpenBank
+    _lifetime: Lifetime
 
-    @property
-    def tokens(self) -> Tokens:
-        """Its capability tokens: what others may do with which part of it."""
-        return Tokens(self._opened, self._lifetime, self._owner)
-
-    @property
-    def owners(self) -> OwnersOf:
-        """Who owns it, and how many of them have to sign what is decided about it."""
-        return OwnersOf(self._opened, self._lifetime)
-
+    @call
     def disclose(
         self,
         entries: Sequence[str],
@@ -74,15 +57,23 @@ class Sharing:
                 ``DiscloseArguments``.
 
         Raises:
-            ContainmentError: If the path is not where it may be, or nothing says where.
+            ContainmentError: If the path is outside the roots.
             UnknownMemoryError: If an entry is not there.
             UsageError: If none is named, or the output is no artifact.
         """
+        from satchel.actions.encrypting.identities import lock_for
+        from satchel.actions.moving.disclosing import disclose
+        from satchel.actions.moving.exported import ExportOptions
+        from satchel.actions.paths.permission import Permission, file_to_write
+        from satchel.actions.signing import signing_key
+        from satchel.api.asked import known
+
         asked = known("disclose", wanted, DiscloseArguments)
         withhold = asked.get("withhold", ())
         if isinstance(entries, str) or isinstance(withhold, str):
             raise TypeError("disclose() takes several ids, not one text")
-        permission, settings = permission_of(asked), self._opened.settings
+        roots, settings = asked.get("roots"), self._opened.settings
+        permission = Permission(allowed_roots=roots, allow_uncontained=roots is None)
         with self._lifetime.use(), file_to_write(settings, path, permission) as output:
             key, _ = signing_key(
                 settings, asked.get("key_name"), passphrase=asked.get("passphrase")
