@@ -241,7 +241,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "file history": ["user/a.md"],
         "file collect": [],
         "file import": [sealed.with_name("memories.json")],
-        "file export": [sealed.with_name("exported.json")],
+        "file export": ["-o", sealed.with_name("exported.json")],
         "file diff": ["user/a.md", "2"],
         "file restore": ["user/a.md", "1"],
         "file promote": ["user/a.md", "memory/a.md"],
