@@ -200,9 +200,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "evaluate tcs": ["--probes", sealed.with_name("small.json")],
         "evaluate rhf": ["--probes", sealed.with_name("small.json"), "--level", "50"],
         "evaluate paper": ["--probes", sealed.with_name("small.json"), "--trials", "2"],
-        "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
+        "migrate": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
-        "store encrypt": ["--to", RECIPIENT],
+        "store encrypt": ["--encrypt-to", RECIPIENT],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
         "backup run": ["--destination", sealed.with_name("backups")],
         "backup list": ["--destination", sealed.with_name("backups")],
@@ -324,7 +324,7 @@ def arranged(
         sealing = ("--text", "milk", "--recover-for", "default", "--bank", "here")
         assert satchel("redact", there[THERE], *sealing).status == 0
     if words == ("store", "decrypt"):
-        assert satchel("store", "encrypt", "--to", RECIPIENT).status == 0
+        assert satchel("store", "encrypt", "--encrypt-to", RECIPIENT).status == 0
     if words[0] == "job":
         there[JOB] = killed(mem0, "here")
     if words[0] == "token":
@@ -594,9 +594,9 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["pull", "ftp://x/y"], 2, "usage"),
         (["push", "copy.db"], 2, "bank.unknown"),
         (["push", "copy.db", "--on-conflict", "nope"], 2, "usage"),
-        (["migrate", "--from", "missing.db", "--to", "b.db"], 2, "bank.unknown"),
-        (["migrate", "--from", "nonesuch:///x", "--to", "b.db"], 2, "config.invalid"),
-        (["migrate", "--from", "a.db", "--to", "b.db", "--jobs", "0"], 2, "usage"),
+        (["migrate", "missing.db", "b.db"], 2, "bank.unknown"),
+        (["migrate", "nonesuch:///x", "b.db"], 2, "config.invalid"),
+        (["migrate", "a.db", "b.db", "--jobs", "0"], 2, "usage"),
         (["sink", "run", "nonesuch:///x"], 2, "usage"),
         (["store", "copy", "missing.db", "b.db"], 2, "bank.unknown"),
         (["store", "copy", "a.db", "a.db"], 2, "usage"),
