@@ -10,8 +10,9 @@ from satchel.api.operations import call
 if TYPE_CHECKING:
     from satchel.actions.moving.exported import Export
     from satchel.actions.opened import OpenBank
-    from satchel.api.arguments import FilePath, Roots
+    from satchel.api.arguments import Roots
     from satchel.api.lifetime import Lifetime
+    from satchel.ports.operations import PathText
 
 
 class DiscloseArguments(TypedDict, total=False):
@@ -45,7 +46,7 @@ class Disclosing:
     def disclose(
         self,
         entries: Sequence[str],
-        path: FilePath,
+        path: PathText,
         **wanted: Unpack[DiscloseArguments],
     ) -> Export:
         """Write entries and all that they were drawn from to an artifact, each with its proof.
