@@ -1,5 +1,6 @@
 """Moving the hierarchical memory of amplihack's agents, with the names that amplihack uses."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -17,7 +18,6 @@ from satchel.actions.paths.permission import Permission
 from satchel.actions.selecting.backends import BackendChoice
 from satchel.actions.selecting.layout import HIERARCHY, agent_graph, legacy_graph
 from satchel.actions.signing import signing_key
-from satchel.api.arguments import Roots
 from satchel.ports.operations import PathText
 from satchel.seal.signing.key import SigningKey
 
@@ -78,7 +78,7 @@ class HierarchicalTransfer:
         store: PathText | None = None,
         *,
         home: PathText | None = None,
-        allowed_roots: Roots | None = None,
+        allowed_roots: Sequence[PathText] | None = None,
         allow_uncontained: bool = False,
         passphrase: str | None = None,
         backend: str | None = None,
@@ -214,7 +214,7 @@ def open_hierarchical_transfer_backend_for(
     choice: BackendChoice | str | None = None,
     *,
     home: PathText | None = None,
-    allowed_roots: Roots | None = None,
+    allowed_roots: Sequence[PathText] | None = None,
     allow_uncontained: bool = False,
 ) -> HierarchicalTransferBackend:
     """Return what moves the memory of agents in stores of a kind.

@@ -24,22 +24,15 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.api import bank as plain_bank
-from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
-from satchel.api.away import away, in_a_thread
+from satchel.api.away import away
 from satchel.api.operations import Awaited
 from satchel.ports.operations import PathText
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-migrate = in_a_thread(operating.migrate)
-copy_store = in_a_thread(operating.copy_store)
-encrypt_store = in_a_thread(operating.encrypt_store)
-decrypt_store = in_a_thread(operating.decrypt_store)
 
 
 def _of_sources(
