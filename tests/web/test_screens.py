@@ -33,17 +33,17 @@ _GRID = """async ([png, cell]) => {
   const [width, height] = [Math.floor(image.width / cell), Math.floor(image.height / cell)];
   const whole = new OffscreenCanvas(image.width, image.height).getContext("2d");
   whole.drawImage(image, 0, 0);
+  const { data } = whole.getImageData(0, 0, width * cell, height * cell);
+  const sums = new Float64Array(width * height * 4);
+  for (let at = 0; at < data.length; at += 1) {
+    const place = at >> 2, x = Math.floor((place % (width * cell)) / cell);
+    const y = Math.floor(place / (width * cell) / cell);
+    sums[(y * width + x) * 4 + (at & 3)] += data[at];
+  }
   const canvas = document.createElement("canvas");
   Object.assign(canvas, { width, height });
   const pen = canvas.getContext("2d"), grid = pen.createImageData(width, height);
-  for (let y = 0; y < height; y += 1) for (let x = 0; x < width; x += 1) {
-    const { data } = whole.getImageData(x * cell, y * cell, cell, cell);
-    for (let part = 0; part < 4; part += 1) {
-      let sum = 0;
-      for (let at = part; at < data.length; at += 4) sum += data[at];
-      grid.data[(y * width + x) * 4 + part] = Math.round(sum / (cell * cell));
-    }
-  }
+  sums.forEach((sum, at) => { grid.data[at] = Math.round(sum / (cell * cell)); });
   pen.putImageData(grid, 0, 0);
   return { width, height, png: canvas.toDataURL().split(",")[1], cells: [...grid.data] };
 }"""

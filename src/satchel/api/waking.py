@@ -15,7 +15,7 @@ from satchel.actions.waking.quarantining import Held, QuarantineList, Screened
 from satchel.actions.waking.rehydrating import MemoryFile
 from satchel.api.arguments import FilePath
 from satchel.api.lifetime import Lifetime
-from satchel.api.operations import documented, method
+from satchel.api.operations import Awaited, documented, method
 from satchel.api.parts import BankPart
 from satchel.rehydrate.rehydrated import Rehydrated
 
@@ -50,11 +50,6 @@ class Waking:
     _opened: OpenBank
     _lifetime: Lifetime
 
-    @property
-    def quarantine(self) -> Quarantine:
-        """What it withholds until it is reviewed."""
-        return Quarantine(self._opened, self._lifetime)
-
     rehydrate = method(rehydrating.rehydrate_memories)
     promote = method(promoting.promote)
 
@@ -64,7 +59,7 @@ def _of_sources(
 ) -> Callable[Concatenate[Waking | FilePath, _P], Rehydrated]:
     def pipeline(source: Waking | FilePath, /, *args: _P.args, **given: _P.kwargs) -> Rehydrated:
         wanted = options(*args, **given)
-        if isinstance(source, Waking):
+        if isinstance(source, Waking) and not isinstance(source, Awaited):
             with source._lifetime.use():  # noqa: SLF001 - its own module
                 return rehydrating.rehydrate_any.run(source._opened, wanted)  # noqa: SLF001
         settings = load_settings()

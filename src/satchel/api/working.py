@@ -62,7 +62,6 @@ class Working:
         folders: Sequence[str | Path] = (),
         bank: str | None = None,
         dry_run: bool = False,
-        allow_uncontained: bool = False,
     ) -> Watched:
         """Capture, once, what agent hosts keep of conversations before they delete it.
 
@@ -76,14 +75,13 @@ class Working:
             folders: Folders with transcripts or exports of any format that is known.
             bank: Where it goes, made if it is not there; the configured one, or ``transcripts``.
             dry_run: Only say what would be looked at.
-            allow_uncontained: That hosts and folders may be anywhere, if no roots are set.
 
         Returns:
             What was captured, what was not, with the reason, and what is gone. One file that cannot
             be taken is no error: it is in ``missed``, and tried again the next time.
 
         Raises:
-            ContainmentError: Without ``allow_uncontained``, or if roots are set.
+            ContainmentError: If roots are set.
             UsageError: If there is no such host.
             UnreadableError: If there is nothing to watch.
             LockedError: If another one is at it.
@@ -98,7 +96,7 @@ class Working:
             known = ", ".join(Host)
             raise UsageError(f"no host {unknown[0]!r}", field="hosts", hint=f"Known: {known}.")
         places = [*map(str, folders), *hosts] or ["the hosts that are here"]
-        permission = Permission(allow_uncontained=allow_uncontained)
+        permission = Permission(allow_uncontained=True)
         for place in places:
             require_uncontained(self._settings, place, permission)
         asked = WatchOptions(

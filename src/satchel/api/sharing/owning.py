@@ -7,7 +7,7 @@ from pathlib import Path
 from satchel.actions.keys import ownership, proposing
 from satchel.actions.keys.ownership import OwnedBank
 from satchel.api.arguments import FilePath
-from satchel.api.operations import method
+from satchel.api.operations import call, method
 from satchel.api.parts import BankPart
 from satchel.errors import ThresholdError
 
@@ -31,6 +31,7 @@ class Owners(BankPart):
     sign = method(ownership.sign_proposal, context=_owned)
     enact = method(ownership.enact_proposal, context=_owned)
 
+    @call
     def propose(self, refused: ThresholdError, path: FilePath) -> None:
         """Write what more owners have to sign to a new file.
 

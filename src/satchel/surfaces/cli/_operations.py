@@ -124,6 +124,8 @@ def _on_stdout(result: Any) -> Any:
     """Return a result that names standard output as what was written, itself or in its export."""
     if hasattr(result, "export"):
         return replace(result, export=_on_stdout(result.export))
+    if hasattr(result, "output_path"):
+        return replace(result, output_path=_STDOUT)
     return replace(result, output=_STDOUT)
 
 
@@ -148,7 +150,7 @@ def _internal(
     if operation.internal & {"owner", "owners"}:
         from satchel.surfaces.cli._options import owner_key, owner_keys
 
-        found["owner"] = partial(owner_key, options.signing_key)
+        found["owner"] = partial(owner_key, getattr(options, "signing_key", None))
         if "owners" in operation.internal:
             found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
     if "permission" in operation.internal:

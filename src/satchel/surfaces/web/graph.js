@@ -250,14 +250,14 @@ class Drawing {
   }
 
   draw() {
-    const pen = this.canvas.getContext("2d"), { x, y } = this.layout;
+    const pen = this.canvas.getContext("2d"), { x: xs, y: ys } = this.layout;
     if (!this.width) return;
     this.drawn = true;
     this.colours ??= this.palette();
     const { scale, colours } = this;
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
-    const left = (at) => x[at] * scale + this.x, top = (at) => y[at] * scale + this.y;
+    const left = (at) => xs[at] * scale + this.x, top = (at) => ys[at] * scale + this.y;
     const inside = (at) => { const [a, b] = [left(at), top(at)]; return a > -60 && b > -60 && a < this.width + 60 && b < this.height + 60; };
     pen.strokeStyle = colours.edge;
     pen.globalAlpha = 0.35;
@@ -301,8 +301,11 @@ class Drawing {
     pen.fillStyle = colours.ink;
     for (const at of seen) {
       const node = this.found.nodes[at], text = clipped(gist(node), 28);
-      pen.strokeText(text, left(at) + size + 6, top(at));
-      pen.fillText(text, left(at) + size + 6, top(at));
+      const fits = left(at) + size + 8 + pen.measureText(text).width < this.width;
+      pen.textAlign = fits ? "left" : "right";
+      const x = left(at) + (fits ? size + 6 : -size - 6);
+      pen.strokeText(text, x, top(at));
+      pen.fillText(text, x, top(at));
     }
   }
 }
