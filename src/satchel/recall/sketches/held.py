@@ -4,6 +4,7 @@ import sys
 from collections import OrderedDict
 from threading import Lock
 
+from satchel.arrays import numpy
 from satchel.ledger.view import View
 from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, Generation, sketches_of
 from satchel.recall.sketches.asked import Compared
@@ -38,9 +39,7 @@ def sketches(view: View, generation: Generation) -> Compared | None:
                 side = view.side(SKETCHES)
                 if _is_asked_once(name, len(side)):
                     return PlainSketches(generation, side)
-                import numpy as np
-
-                held = MatrixSketches(np, generation, side)
+                held = MatrixSketches(numpy(), generation, side)
             _known[last] = held
             while len(_known) > _KEPT:
                 _known.popitem(last=False)
