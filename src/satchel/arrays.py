@@ -2,7 +2,7 @@
 
 Loaded as it comes, it takes twice the processor time: OpenBLAS starts a thread for each further
 processor, each of which spins for 2**26 cycles before it sleeps, and Python looks for cycles in
-what is there for good (docs/decisions/0125).
+what is there for good (docs/decisions/0113).
 """
 
 import gc
