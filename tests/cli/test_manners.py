@@ -134,7 +134,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "disclose": ["--entry", THERE, "--bank", "here", "--output", sealed.with_name("d.pam")],
         "token list": ["--bank", "here"],
         "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
-        "encrypt": [mem0, sealed.with_name("other.age"), "--to", RECIPIENT],
+        "encrypt": [mem0, sealed.with_name("other.age"), "--recipient", RECIPIENT],
         "decrypt": [sealed.with_name("sealed.age"), sealed.with_name("plain.pam")],
         "key create": ["second"],
         "key trust": [did, "--name", "ada"],
@@ -153,7 +153,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "recover": [THERE, "--bank", "here"],
         "erase": [THERE, "--bank", "here", "--yes"],
         "prune": ["--superseded-before", "90d", "--bank", "here"],
-        "everything": ["--about", "ada", "--bank", "here"],
+        "everything": ["--about", "ada", "--bank", "here", "-o", sealed.with_name("ada.md")],
+        "key identity create": ["mine"],
         "bank admit": ["here"],
         "bank adopt": ["strange"],
         "bank accept-loss": ["here"],
@@ -387,6 +388,7 @@ WRITES = {
     "job cancel",
     "job resume",
     "key create",
+    "key identity create",
     "key retire",
     "key revoke",
     "key rotate",
@@ -422,6 +424,7 @@ OUTPUTS = {
     "decrypt",
     "disclose",
     "encrypt",
+    "everything",
     "export",
     "file export",
     "amplihack export",
@@ -515,7 +518,7 @@ def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
     if verb == "decrypt":
         assert satchel("key", "identity", "create", "here").status == 0
         encrypted = sealed.with_name("sealed.age")
-        assert satchel("encrypt", sealed, encrypted, "--to", "here").status == 0
+        assert satchel("encrypt", sealed, encrypted, "--recipient", "here").status == 0
     if verb == "key":
         assert satchel("key", "create", "spare").status == 0
         assert satchel("key", "rotate", "spare").status == 0
@@ -717,7 +720,7 @@ def test_one_command_does_not_inherit_the_options_of_the_last(
 ) -> None:
     """Home, configuration and JSON are of one command only, also inside one process."""
     other = satchel("--home", tmp_path / "elsewhere", "key", "list", "--json")
-    assert other.json == []
+    assert other.json == {"keys": []}
     assert satchel("verify", sealed).status == 0
     assert [found["name"] for found in satchel("key", "list", "--json").json["keys"]] == ["default"]
 
