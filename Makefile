@@ -6,7 +6,7 @@ SHELL := /bin/bash
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: demo check prove bench-full scoreboard-recall lint types layers docs test docs-write clean
+.PHONY: demo check prove bench-full scoreboard-recall lint types layers docs test docs-write screens clean
 
 demo: .venv/.runtime           ## the main job on a sample export
 	$(BIN)python examples/demo.py
@@ -44,6 +44,9 @@ docs: .venv/.dev
 docs-write: .venv/.dev         ## regenerate docs/reference and schemas
 	$(BIN)python -m docs.generate
 	$(BIN)python schemas/make.py
+
+screens: .venv/.dev            ## new reference images of the web page; look at them, then commit
+	UPDATE_SCREENS=1 $(BIN)python -m pytest -q tests/web/test_screens.py -k reference
 
 # Most of the tests' time is forcing writes to the disk. Where that is allowed, their files are kept
 # in memory instead, on a mount that only they see and that goes with them: what is left when

@@ -69,7 +69,7 @@ def _filled(folder: Path) -> CodeIndexed:
     settings = load_settings()
     with opened_to_fill(settings, "bench", lambda: signing_key(settings)[0]) as bank:
         remember(bank, {"text": "start_3 must not be called before the store is open"})
-        return index_code(bank, folder, allow_uncontained=True)
+        return index_code(bank, folder)
 
 
 def _recalled(bank: OpenBank) -> list[str]:
@@ -83,7 +83,7 @@ def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
     assert _filled(folder).tree.files == FEW
     _change(folder, 3, 0)
     with opened_bank(load_settings(), writes=True) as bank:
-        again = index_code(bank, folder, allow_uncontained=True)
+        again = index_code(bank, folder)
         assert (again.read, again.unchanged) == (1, FEW - 1)
         assert any("called by" in line for line in _recalled(bank))
         found = query_code(bank, callers_of="start_3", limit=1000)

@@ -52,7 +52,7 @@ def work(bank: Bank, folder: Path) -> None:
         print(f"  sees: {memory.text}")
     print(f"  knows of Ada: {len(bank.recall('Ada Lovelace').memories)}")
     try:
-        bank.export(folder / "out.pam", allow_uncontained=True)
+        bank.export(folder / "out.pam")
     except SatchelError as error:
         print(f"  cannot take it along: {error.message}")
 

@@ -4,7 +4,8 @@ import pytest
 from bank_kit import filled, keep, owner
 
 from satchel.actions.config import load_settings
-from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.erasing.options import RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.showing import history, show
 from satchel.actions.wiring import writer_key
@@ -16,7 +17,7 @@ def name() -> str:
     with filled("b") as bank:
         keep(bank, "whole")
         name = keep(bank, "write to ada@example.com")
-        assert redact(bank, RedactOptions(ids=(name,))).redacted
+        assert redact.run(bank, RedactOptions(ids=(name,))).redacted
     owner()
     return name
 

@@ -18,7 +18,7 @@ def test_a_program_reads_code_and_recalls_with_it(tmp_path: Path) -> None:
     with satchel.Satchel.open() as store:
         bank = store.create_bank("coder")
         bank.remember("Cart.total must round down")
-        done = bank.code.index(SAMPLES / "python", name="shop", allow_uncontained=True)
+        done = bank.code.index(SAMPLES / "python", name="shop")
         assert done.tree.files == 4
         (memory,) = bank.recall("round").memories
         assert [one.name for one in memory.code] == ["Cart.total"]
@@ -43,14 +43,14 @@ def test_a_folder_is_only_read_where_a_call_may_read(tmp_path: Path) -> None:
     with satchel.Satchel.open() as store:
         code = store.create_bank("coder").code
         with pytest.raises(ContainmentError):
-            code.index(folder)
+            code.index(folder, roots=[])
         for place in (outside, tmp_path / "in" / ".." / "out"):
             with pytest.raises(ContainmentError):
-                code.index(place, allowed_roots=roots)
+                code.index(place, roots=roots)
         with pytest.raises(satchel.errors.PathRefusedError):
-            code.index(tmp_path / "in" / "link", allowed_roots=roots)
-        assert code.index(folder, allowed_roots=roots).tree.files == 1
-        assert code.index(tmp_path / "in", allowed_roots=roots).links == 1
+            code.index(tmp_path / "in" / "link", roots=roots)
+        assert code.index(folder, roots=roots).tree.files == 1
+        assert code.index(tmp_path / "in", roots=roots).links == 1
 
 
 def test_ignore_files_outside_of_the_roots_are_not_read(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_ignore_files_outside_of_the_roots_are_not_read(tmp_path: Path) -> None:
     )
     with satchel.Satchel.open() as store:
         code = store.create_bank("coder").code
-        assert code.index(folder / "pkg", allowed_roots=[folder / "pkg"]).tree.files == 1
+        assert code.index(folder / "pkg", roots=[folder / "pkg"]).tree.files == 1
 
 
 def test_the_same_is_awaited() -> None:
@@ -70,7 +70,7 @@ def test_the_same_is_awaited() -> None:
     async def run() -> int:
         async with aio.Satchel.open() as store:
             bank = await store.create_bank("coder")
-            done = await bank.code.index(SAMPLES / "go", allow_uncontained=True)
+            done = await bank.code.index(SAMPLES / "go")
             await bank.code.show("Cart.Total")
             return done.tree.files
 

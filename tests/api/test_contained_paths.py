@@ -54,11 +54,17 @@ def _doors(here: satchel.Satchel) -> dict[str, Callable[..., Any]]:
     """Return all that takes a path."""
     bank = here.bank("b")
     return {
-        "bank.export": bank.export,
-        "bank.import_": bank.import_,
+        "bank.export": lambda path, **how: bank.export(path, **_of_a_bank(how)),
+        "bank.import_": lambda path, **how: bank.import_(path, **_of_a_bank(how)),
         "export_bank": lambda path, **how: here.export_bank("b", path, **how),
         "import_bank": lambda path, **how: here.import_bank("b", path, **how),
     }
+
+
+def _of_a_bank(how: dict[str, Any]) -> dict[str, Any]:
+    """Return what calls of a bank take in place of what those of the first seed take."""
+    names = {"allowed_roots": "roots"}
+    return {names.get(name, name): how[name] for name in how if name != "allow_uncontained"}
 
 
 DOORS = ["bank.export", "bank.import_", "export_bank", "import_bank"]
@@ -81,7 +87,7 @@ def _works(here: satchel.Satchel, path: Path, **how: Any) -> bool:
     return found.pop()
 
 
-@each_door
+@pytest.mark.parametrize("door", ["export_bank", "import_bank"])
 def test_a_path_is_refused_when_nothing_says_where_it_may_lead(
     store: Callable[..., satchel.Satchel], root: Path, own_home: Path, door: str
 ) -> None:
@@ -118,11 +124,52 @@ def test_awaited_calls_are_refused_alike(root: Path) -> None:
             bank = await here.create_bank("b")
             for call in (bank.export, bank.import_):
                 with pytest.raises(ContainmentError):
-                    await call(root / "in.json")
+                    await call(root / "in.json", roots=[])
             with pytest.raises(ContainmentError):
                 await here.import_bank("b", root / "in.json", allowed_roots=[])
 
     asyncio.run(run())
+
+
+def test_a_path_in_a_program_needs_no_permission(
+    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bank's own calls take it as it is, relative or not; control characters are refused."""
+    monkeypatch.chdir(root)
+    bank = store().bank("b")
+    bank.export("out.pam")
+    bank.export(root.parent / "outside" / "out.pam", receipt=root / "receipt.json")
+    assert not bank.import_("out.pam").changed
+    with pytest.raises(ContainmentError):
+        bank.export("out\x07.pam")
+
+
+def test_roots_of_a_store_hold_for_all_its_calls(
+    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: no call widens them, and they widen nothing that the operator has set."""
+    store()
+    outside = root.parent / "outside"
+    for roots in (root, [str(root)], (root, root.parent / "none")):
+        with satchel.Satchel.open(roots=roots) as here:
+            for how in ({}, {"allow_uncontained": True}, {"allowed_roots": [root, outside]}):
+                assert _works(here, root / "in.json", **how)
+                assert not _works(here, outside / "in.json", **how)
+            assert not _works(here, root / "in.json", allowed_roots=[outside])
+            (root / "link").symlink_to(outside)
+            assert not _works(here, root / ".." / "outside" / "in.json")
+            for door in _doors(here).values():
+                with pytest.raises(SatchelError):
+                    door(root / "link" / "in.json")
+            (root / "link").unlink()
+            with pytest.raises(ContainmentError):
+                here.bank("b").export(root / "x.pam", receipt=outside / "receipt.json")
+    with satchel.Satchel.open(roots=[]) as here:
+        assert not _works(here, root / "in.json", allow_uncontained=True)
+    monkeypatch.setenv(OURS, str(outside))
+    with satchel.Satchel.open(roots=root) as here:
+        for folder in (root, outside):
+            assert not _works(here, folder / "in.json", allow_uncontained=True)
 
 
 def test_a_call_may_name_the_roots(store: Callable[..., satchel.Satchel], root: Path) -> None:
@@ -318,7 +365,7 @@ def test_an_export_is_read_by_its_owner_only(
     try:
         here = store()
         here.export_bank("b", root / "out.pam", allowed_roots=[root])
-        here.bank("b").export(root / "out.json", to="mem0", allow_uncontained=True)
+        here.bank("b").export(root / "out.json", to="mem0")
     finally:
         os.umask(was)
     assert {(root / name).stat().st_mode & 0o777 for name in ("out.pam", "out.json")} == {0o600}

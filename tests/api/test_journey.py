@@ -61,21 +61,21 @@ def _by_commands(cli: Callable[..., Any], folder: Path) -> Iterator[Any]:
 def _by_python(folder: Path) -> Iterator[Any]:
     with satchel.Satchel.open() as here:
         bank = here.create_bank("other journey")
-        yield _built(bank.import_(SAMPLE, allow_uncontained=True).banks[0].done)
+        yield _built(bank.import_(SAMPLE).banks[0].done)
         tea = bank.remember("Ada takes tea without sugar", tags=["tea"], key="tea")
         yield bank.recall("sugar").memories[0].text
         bank.update(tea.id, "Ada takes tea with milk")
         yield [one.text for one in bank.recall("tea").memories]
         later = _later(folder / "later.json")
-        yield _built(bank.import_(later, mirror=True, allow_uncontained=True).banks[0].done)
+        yield _built(bank.import_(later, mirror=True).banks[0].done)
         path = folder / "py.json"
-        yield _exported(_built(bank.export(path, to="mem0", allow_uncontained=True)))
+        yield _exported(_built(bank.export(path, to="mem0")))
         bank.undo()
         milk = bank.recall("milk").memories[0].id
         yield len(bank.history(milk).versions)
         bank.forget(milk)
         yield _built(bank.recall("milk").memories)
-        bank.export(folder / "py.pam.jsonl", allow_uncontained=True)
+        bank.export(folder / "py.pam.jsonl")
         yield satchel.verify(folder / "py.pam.jsonl", deep=True).outcome
 
 
@@ -111,8 +111,8 @@ def test_a_mem0_file_comes_out_as_it_went_in(tmp_path: Path) -> None:
     """Every field of every memory, and the fields around them."""
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
-        bank.import_(SAMPLE, allow_uncontained=True)
-        bank.export(tmp_path / "out.json", to="mem0", allow_uncontained=True)
+        bank.import_(SAMPLE)
+        bank.export(tmp_path / "out.json", to="mem0")
     before, after = (json.loads(p.read_text("utf-8")) for p in (SAMPLE, tmp_path / "out.json"))
     assert after == before
 
@@ -121,9 +121,9 @@ def test_later_updates_and_deletions_of_the_source_are_in_the_history(tmp_path: 
     """What a mirror replaced, and what it deleted, each with the state it is in."""
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
-        bank.import_(SAMPLE, allow_uncontained=True)
+        bank.import_(SAMPLE)
         before = {one.text: one.id for one in bank.list(limit=1000)}
-        bank.import_(_later(tmp_path / "later.json"), mirror=True, allow_uncontained=True)
+        bank.import_(_later(tmp_path / "later.json"), mirror=True)
         after = {one.text: one.id for one in bank.list(limit=1000)}
         changed = next(text for text in after if text.endswith("(changed)"))
         versions = bank.history(after[changed]).versions
@@ -135,11 +135,11 @@ def test_later_updates_and_deletions_of_the_source_are_in_the_history(tmp_path: 
 @pytest.mark.parametrize("verb", ["export", "import_"])
 def test_a_path_of_unknown_origin_is_refused(tmp_path: Path, verb: str) -> None:
     """Attack: a model that is asked where to write says /etc/passwd."""
-    with satchel.Satchel.open() as here:
+    (tmp_path / "exports").mkdir()
+    with satchel.Satchel.open(roots=tmp_path / "exports") as here:
         bank = here.create_bank("b")
-        with pytest.raises(PathRefusedError) as caught:
+        with pytest.raises(PathRefusedError):
             getattr(bank, verb)(tmp_path / "x.pam")
-    assert "allow_uncontained" in (caught.value.hint or "")
     assert not (tmp_path / "x.pam").exists()
 
 
@@ -148,12 +148,14 @@ def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path) -> None:
     later = _later(tmp_path / "later.json")
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
-        with pytest.raises(TypeError, match="onconflict"):
-            bank.import_(SAMPLE, allow_uncontained=True, onconflict="skip")  # type: ignore[call-arg]
+        with pytest.raises(
+            TypeError, match=r"^import\(\) got an unexpected keyword argument 'onconflict'"
+        ):
+            bank.import_(SAMPLE, onconflict="skip")  # type: ignore[call-arg]
         with pytest.raises(UsageError, match="unknown value 'later'"):
-            bank.import_(SAMPLE, allow_uncontained=True, on_conflict="later")  # type: ignore[arg-type]
+            bank.import_(SAMPLE, on_conflict="later")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="unknown value"):
             bank.recall("x", trust="all")  # type: ignore[arg-type]
-        bank.import_(SAMPLE, allow_uncontained=True)
+        bank.import_(SAMPLE)
         with pytest.raises(ConflictError):
-            bank.import_(later, allow_uncontained=True, on_conflict="error")
+            bank.import_(later, on_conflict="error")

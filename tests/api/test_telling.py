@@ -37,13 +37,11 @@ def test_a_plain_callback_is_told_what_is_done_of_how_much_and_the_last_record(
     told = _Told()
     with satchel.Satchel.open() as store:
         bank = store.bank("b")
-        bank.import_(source, allow_uncontained=True, progress=lambda *step: told.append(step))
+        bank.import_(source, progress=lambda *step: told.append(step))
         assert [step[:2] for step in told] == [(7, 20), (14, 20), (20, 20)]
         assert bank.show(str(told[-1][2])).record["text"] == "m 19"
         told.clear()
-        bank.export(
-            tmp_path / "o.pam", allow_uncontained=True, progress=lambda *step: told.append(step)
-        )
+        bank.export(tmp_path / "o.pam", progress=lambda *step: told.append(step))
         assert told[-1][0] == told[-1][1] > 20
 
 
@@ -58,7 +56,7 @@ def test_a_callback_that_awaits_runs_in_the_loop_of_the_caller(source: Path) -> 
     async def run() -> None:
         async with aio.Satchel.open() as store:
             bank = await store.bank("b")
-            await bank.import_(source, allow_uncontained=True, progress=tell)
+            await bank.import_(source, progress=tell)
 
     asyncio.run(run())
     assert told == [True] * 3
@@ -73,13 +71,13 @@ def test_a_callback_that_awaits_may_be_given_to_a_plain_call(source: Path) -> No
         told.append(step)  # type: ignore[arg-type]
 
     async def run(bank: satchel.Bank) -> None:
-        bank.import_(source, allow_uncontained=True, progress=tell)
+        bank.import_(source, progress=tell)
 
     with satchel.Satchel.open() as store:
         bank = store.bank("b")
         with pytest.raises(UsageError, match="awaits"):
             asyncio.run(run(bank))
-        bank.import_(source, allow_uncontained=True, progress=tell)
+        bank.import_(source, progress=tell)
     assert told[-1][:2] == (20, 20)
 
 
@@ -94,13 +92,13 @@ def test_a_callback_that_raises_ends_the_transfer_and_says_what_is_left(
     with satchel.Satchel.open() as store:
         bank = store.bank("b")
         with pytest.raises(ValueError, match="enough") as caught:
-            bank.import_(source, allow_uncontained=True, progress=angry)
+            bank.import_(source, progress=angry)
         assert "Nothing of it is visible" in caught.value.__notes__[0]
         (job,) = store.jobs()
         assert store.resume_job(job.id).banks[0].resumed == 7
         assert store.jobs() == []
         with pytest.raises(ValueError, match="enough") as caught:
-            bank.export(tmp_path / "o.pam", allow_uncontained=True, progress=angry)
+            bank.export(tmp_path / "o.pam", progress=angry)
         assert caught.value.__notes__ == ["Nothing was written."]
     assert not (tmp_path / "o.pam").exists()
 
@@ -109,7 +107,7 @@ def test_receipts_are_had_from_python(source: Path) -> None:
     """Listed, and one by one; a job can be cancelled."""
     with satchel.Satchel.open() as store:
         bank = store.bank("b")
-        done = bank.import_(source, allow_uncontained=True)
+        done = bank.import_(source)
         (line,) = store.receipts("b")
         assert [line.id] == done.receipts
         assert store.receipt(line.id).standing == "good"
@@ -119,6 +117,6 @@ def test_receipts_are_had_from_python(source: Path) -> None:
             raise ValueError("enough")
 
         with pytest.raises(ValueError, match="enough"):
-            bank.import_(source, allow_uncontained=True, progress=angry)
+            bank.import_(source, progress=angry)
         (job,) = store.jobs()
         assert store.cancel_job(job.id, reason="wrong file").records == 1

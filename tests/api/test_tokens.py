@@ -25,12 +25,12 @@ def test_an_owner_shares_and_a_holder_works(tmp_path: Path) -> None:
             assert [memory.text for memory in part.list()] == ["a skill"]
             part.remember("another skill", type="procedural")
             with pytest.raises(PermissionRefusedError):
-                part.export(tmp_path / "x.pam", allow_uncontained=True)
+                part.export(tmp_path / "x.pam")
             with pytest.raises(PermissionRefusedError):
                 part.undo()
             with pytest.raises(PermissionRefusedError):
                 part.tokens.list()
-            for refused in (holder.banks, holder.list_banks, holder.jobs, holder.receipts):
+            for refused in (holder.list_banks, holder.jobs, holder.receipts):
                 with pytest.raises(PermissionRefusedError):
                     refused()
             with pytest.raises(PermissionRefusedError):

@@ -7,7 +7,8 @@ import pytest
 from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
 
 from satchel.actions.config import Settings
-from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.erasing.options import RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.actions.opened import opened_bank
 from satchel.actions.wiring import open_store, opened_store
 from satchel.backup.manifests import Index, read_index
@@ -23,7 +24,7 @@ PERSONAL = "ada@analytical.example"
 
 def _redacted(here: Settings, bank: str, identity: str) -> None:
     with opened_bank(here, bank, writes=True) as opened:
-        assert redact(opened, RedactOptions(ids=(identity,))).redacted
+        assert redact.run(opened, RedactOptions(ids=(identity,))).redacted
 
 
 def _body(store: str, bank: str, identity: str) -> bytes:

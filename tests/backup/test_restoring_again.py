@@ -17,7 +17,8 @@ from satchel.actions.backing_up import putting, restoring
 from satchel.actions.backing_up.listing import list_backups
 from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.erasing.erasing import Erased, EraseOptions, erase
+from satchel.actions.erasing.erasing import Erased, erase
+from satchel.actions.erasing.options import EraseOptions
 from satchel.actions.opened import open_bank_in, opened_bank
 from satchel.actions.wiring import opened_store
 from satchel.memory.entries import Semantic
@@ -137,7 +138,7 @@ def erase_secret(settings: Settings, bank: str) -> Erased:
         ids = [one.record.id for one in view.newest() if SECRET.encode() in one.record.body]
     with opened_store(settings) as store:
         opened = open_bank_in(settings, store, bank, writes=True)
-        return erase(opened, EraseOptions(ids=ids))
+        return erase.run(opened, EraseOptions(ids=ids))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ def test_bad_lines_are_named_and_make_the_exit_status_one(satchel: Run, tmp_path
     assert (refused.status, refused.error["line"]) == (4, 3)
     done = satchel("import", path, "--bank", "b", "--skip-bad")
     assert done.status == 1
-    assert "15 new" in done.out
+    assert "15 memories added" in done.out
     assert "lost: record, 15: malformed" in done.err
     assert "line 3: not JSON" in done.err
     assert "more of them: --json" in done.err

@@ -197,14 +197,14 @@ def test_python_has_the_same_two_calls_sync_and_async(tmp_path: Path) -> None:
         bank = satchel.bank()
         with pytest.raises(PathRefusedError):
             satchel.import_bank_config(bank.id, path)
-        done = satchel.import_bank_config(bank.id, path, allow_uncontained=True)
+        done = satchel.import_bank_config(bank.id, path)
         assert done.settings == {"recall_limit": 4}
         with pytest.raises(PathRefusedError):
             satchel.export_bank_config("default", tmp_path / "b.json")
 
     async def export() -> None:
         async with aio.Satchel.open(tmp_path / "a.db") as opened:
-            await opened.export_bank_config("default", tmp_path / "b.json", allow_uncontained=True)
+            await opened.export_bank_config("default", tmp_path / "b.json")
 
     asyncio.run(export())
     assert (tmp_path / "b.json").read_bytes() == path.read_bytes() + b"\n"

@@ -55,7 +55,8 @@ def test_an_export_of_several_archives_is_read_as_one(satchel: Run, tmp_path: Pa
     (folder / "manifest-1.json").write_text('{"files": [{"url": "https://example.org"}]}')
     ran = satchel("import", folder, "--bank", "b", "--json")
 
-    assert [loss["name"] for loss in ran.json["losses"]] == ["manifest-1.json"]
+    assert (ran.status, ran.json["losses"]) == (0, [])
+    assert ran.json["notes"][0] == "ignored, as it holds no memory: 1 manifest-1.json"
     again = satchel("import", _SAMPLES / "claude" / "good-export.zip", "--bank", "b", "--json")
     assert again.json["banks"][0]["done"] == {"read": 17, "known": 3, "others_known": 14}
 
@@ -144,3 +145,12 @@ def test_a_large_export_in_shards_is_streamed(satchel: Run, tmp_path: Path, mega
     assert int(done.stdout) < 200 * 1024  # which is in kilobytes
     (bank,) = satchel("bank", "list", "--json").json["banks"]
     assert bank["records"] > messages
+
+
+def test_a_healthy_export_of_google_ignores_other_products(satchel: Run) -> None:
+    """Activity of Search is no memory of Gemini: one line names the file, and the status is 0."""
+    ran = satchel("import", _SAMPLES / "gemini" / "good-takeout.zip", "--bank", "b")
+    assert (ran.status, "lost" in ran.err) == (0, False)
+    assert "ignored, as it holds no memory: 1 MyActivity.json" in ran.err
+    assert "5 conversations added" in ran.out
+    assert "13 messages added" in ran.out

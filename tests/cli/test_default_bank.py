@@ -148,3 +148,18 @@ def test_a_token_holder_changes_no_default(satchel: Run, tmp_path: Path) -> None
     assert satchel(*issue, "--output", token).status == 0
     assert satchel("--token", token, "bank", "use", "two").status == 3
     assert default_of(satchel) == ["one"]
+
+
+def test_a_store_that_was_restored_beside_has_the_same_default(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """So that a bare command works on it as it does on the store that was backed up."""
+    for name in ("one", "two", "three"):
+        assert satchel("bank", "create", name).status == 0
+    assert satchel("bank", "use", "two").status == 0
+    assert satchel("remember", "in the second").status == 0
+    backups, other = tmp_path / "backups", tmp_path / "old.db"
+    assert satchel("backup", "run", "--destination", backups).status == 0
+    restored = satchel("backup", "restore", "--destination", backups, "--into", other)
+    assert restored.status == 0, restored.err
+    assert "in the second" in satchel("--store", other, "list").out

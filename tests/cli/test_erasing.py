@@ -123,7 +123,7 @@ def test_pruning_with_deleted_erases_what_nobody_wants_any_more(
         for state in some:
             bank.ledger.append([said(record, state)])
     assert satchel("prune", "--superseded-before", LATER, "--json").json["erased"] == 0
-    done = satchel("prune", "--superseded-before", LATER, "--deleted", "--json").json
+    done = satchel("prune", "--superseded-before", LATER, "--include-deleted", "--json").json
     assert (done["erased"], done["types"]) == (3, {"semantic": 3})
     assert {record.id for record in records} & there(bank) == {r.id for r in records[3:]}
 
@@ -268,7 +268,7 @@ def test_a_moment_is_a_date_a_time_or_an_age() -> None:
 
 def _told(satchel: Run, *about: str) -> Any:
     named = [word for name in about for word in ("--about", name)]
-    ran = satchel("everything", *named, "--json")
+    ran = satchel("everything", *named, "--to", "json")
     assert ran.status == 0
     return ran.json
 
@@ -416,7 +416,7 @@ def test_attack_a_memory_cannot_forge_the_file_nor_drive_the_terminal(
             "## In all",
         ]
         assert len([line for line in ours if not line.startswith("#")]) == 1
-    written = satchel("everything", "--about", "ada", "--json").out
+    written = satchel("everything", "--about", "ada", "--to", "json").out
     assert not RAW.search(written)
     assert nasty in [one["record"].get("text") for one in json.loads(written)["records"]]
 
@@ -437,7 +437,7 @@ def test_the_file_is_private_and_replaces_nothing_unasked(
     """Its mode is for its owner alone; a failure leaves none."""
     bank.ledger.append([seal(Semantic(text="Ada"))])
     out = tmp_path / "ada.md"
-    done = satchel("everything", "--about", "ada", "--output", out, "--json").json
+    done = satchel("everything", "--about", "ada", "--output", out, "--to", "json", "--json").json
     assert (done["records"], done["output"]) == (1, str(out))
     assert out.stat().st_mode & 0o777 == 0o600
     assert json.loads(out.read_text())["in_all"]["records"] == 1

@@ -48,7 +48,7 @@ def test_keys_are_replaced_retired_and_revoked_on_any_store(satchel: Run, tmp_pa
     issue = ("token", "issue", "--audience", "holder", "--everything", "--output", token)
     assert satchel(*issue).status == 0
     old = satchel("key", "export", "default").json["key"]
-    assert "noted in its log" in satchel("key", "rotate").err
+    assert "recorded in its log" in satchel("key", "rotate").err
     assert _texts(satchel, "--token", str(token)) == ["likes tea"]
     assert satchel("key", "rotate", "writer").status == 0  # which retires the old one
     assert satchel("remember", "likes milk").status == 0

@@ -60,7 +60,7 @@ def test_a_loss_makes_status_1_until_it_is_accepted(
     words = ["export", "--bank", lossy, "--to", "mem0"]
     ran = satchel(*words, "-o", tmp_path / "a.json")
     assert ran.status == 1
-    assert "Not all of it arrived: 1 value. To put up with a field: --accept-loss FIELD" in ran.err
+    assert "1 value lost. To accept the loss: --accept-loss FIELD" in ran.err
     assert satchel(*words, "-o", tmp_path / "b.json", "--dry-run").status == 1
     for accepted in ("valid_from", "all"):
         more = ["--accept-loss", accepted]
@@ -89,16 +89,16 @@ def test_a_dry_run_prints_a_plan(satchel: Run, mem0: Path, tmp_path: Path) -> No
 
 def test_jobs_are_listed_resumed_and_cancelled(satchel: Run, mem0: Path) -> None:
     """With ids that can be typed."""
-    assert "Nothing is under way" in satchel("job", "list").err
+    assert "No import is running" in satchel("job", "list").err
     job = killed(mem0, "b")
     ran = satchel("job", "list")
     assert job in ran.out
     assert "2 of 2" in ran.out
-    assert [one["id"] for one in satchel("job", "list", "--json").json] == [job]
+    assert [one["id"] for one in satchel("job", "list", "--json").json["jobs"]] == [job]
     ran = satchel("job", "resume", job)
-    assert (ran.status, "gone on with: 2 records" in ran.out) == (0, True)
+    assert (ran.status, "resumed: 2 records" in ran.out) == (0, True)
     job = killed(mem0, "c")
-    assert f"took back 2 records of {job}" in satchel("job", "cancel", job).out
+    assert f"removed 2 records of {job}" in satchel("job", "cancel", job).out
     assert satchel("job", "cancel", job, "--json").error["code"] == "job.unknown"
 
 

@@ -132,11 +132,11 @@ def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grow
         patch.setattr(watching, "import_file", dying)
         patch.setattr(stage, "COMMIT_BYTES", 1)  # a small import leaves nothing
         satchel("watch", "claude-code", "--once")
-    assert len(satchel("job", "list", "--json").json) == 1
+    assert len(satchel("job", "list", "--json").json["jobs"]) == 1
     _put(_transcript(hosts), b"".join(_TALK), at=_LONG_AGO + 60)
     assert satchel("watch", "claude-code", "--once").status == 0
 
-    assert satchel("job", "list", "--json").json == []
+    assert satchel("job", "list", "--json").json["jobs"] == []
     assert _messages(satchel) == [2, 6]
 
 
@@ -193,8 +193,8 @@ def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) ->
 def test_a_program_watches_with_one_call(satchel: Run, tmp_path: Path) -> None:
     """The same as the command, into the same bank; what it brought is said as values."""
     with Satchel.open() as here:
-        first = here.watch("claude-code", allow_uncontained=True)
-        again = here.watch("claude-code", allow_uncontained=True)
+        first = here.watch("claude-code")
+        again = here.watch("claude-code")
     awaited = asyncio.run(_awaited(tmp_path))
 
     assert [one.added for one in first.captured] == [5]
@@ -208,24 +208,23 @@ async def _awaited(tmp_path: Path) -> Watched:
     exports = tmp_path / "exports"
     _put(exports / "talk.jsonl", b"".join(_TALK[:5]))
     async with await aio.Satchel.open() as here:
-        return await here.watch(folders=[exports], bank="other", allow_uncontained=True)
+        return await here.watch(folders=[exports], bank="other")
 
 
 @pytest.mark.usefixtures("hosts")
-def test_a_program_says_that_hosts_may_be_anywhere(
+def test_hosts_are_not_watched_where_roots_are_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or nothing is looked at; where roots are set, in no case."""
-    with Satchel.open() as here:
-        with pytest.raises(UsageError, match="no host"):
-            here.watch("emacs", allow_uncontained=True)
-        with pytest.raises(ContainmentError):
-            here.watch()
-        with pytest.raises(ContainmentError):
-            here.watch(folders=[tmp_path])
+    """By the program or by the operator: nothing is looked at."""
+    with Satchel.open() as here, pytest.raises(UsageError, match="no host"):
+        here.watch("emacs")
+    with Satchel.open(roots=tmp_path) as here:
+        for folders in ([], [tmp_path]):
+            with pytest.raises(ContainmentError):
+                here.watch(folders=folders)
     monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path))
     with Satchel.open() as here, pytest.raises(ContainmentError):
-        here.watch(folders=[tmp_path], allow_uncontained=True)
+        here.watch(folders=[tmp_path])
 
 
 @pytest.mark.usefixtures("hosts")
@@ -234,8 +233,8 @@ def test_a_store_opened_for_reading_watches_nothing(satchel: Run) -> None:
     satchel("watch", "--once")
     with Satchel.open(read_only=True) as here:
         with pytest.raises(ReadOnlyStoreError):
-            here.watch(allow_uncontained=True)
-        assert here.watch(dry_run=True, allow_uncontained=True).unchanged == 2
+            here.watch()
+        assert here.watch(dry_run=True).unchanged == 2
 
 
 def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:
@@ -364,5 +363,5 @@ def test_killed_at_any_moment_and_run_again_there_are_no_doubles(
         running.communicate()
     assert satchel("watch", "claude-code", "--once").status == 0
     assert _messages(satchel) == [total]
-    assert satchel("job", "list", "--json").json == []
+    assert satchel("job", "list", "--json").json["jobs"] == []
     assert satchel("doctor", "--deep").status == 0

@@ -27,7 +27,6 @@ from satchel.ports.report import Report
 from satchel.seal.sealing import seal
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
-_ANYWHERE: Any = {"allow_uncontained": True}
 
 
 @pytest.fixture
@@ -133,8 +132,8 @@ def test_what_was_read_is_written_back_as_it_was(postgres: str, schema: str) -> 
     )
     assert bring(schema).unaccepted == 0
     with Satchel.open() as here:
-        done = here.bank("b").export(there, **_ANYWHERE)
-        again = here.bank("b").export(there, **_ANYWHERE)
+        done = here.bank("b").export(there)
+        again = here.bank("b").export(there)
     assert (done.lost, done.written, again.known) == (0, 2, 2)
     for table in ("store", "store_vectors"):
         said = f"SELECT to_jsonb(t) FROM {table} t ORDER BY prefix, key"  # noqa: S608 - our own
@@ -160,10 +159,10 @@ def test_vectors_go_from_one_kind_of_store_into_the_other(
     )
     bring(schema)
     with Satchel.open() as here:
-        assert here.bank("b").export(tmp_path / "a.langgraph.db", **_ANYWHERE).lost == 0
+        assert here.bank("b").export(tmp_path / "a.langgraph.db").lost == 0
         assert bring(tmp_path / "a.langgraph.db", "c").unaccepted == 0
         _sql(postgres, schema, "DELETE FROM store")
-        assert here.bank("c").export(schema, **_ANYWHERE).lost == 0
+        assert here.bank("c").export(schema).lost == 0
     said = "SELECT embedding::text FROM store_vectors"
     assert _sql(postgres, schema, said) == [("[0.5,-2]",)]
 
@@ -329,7 +328,7 @@ def test_no_password_is_in_what_is_said_or_kept(postgres: str, schema: str) -> N
     assert secret in address
     said = [repr(bring(address))]
     with Satchel.open() as here:
-        said.append(repr(here.bank("b").export(address, overwrite=True, **_ANYWHERE)))
+        said.append(repr(here.bank("b").export(address, overwrite=True)))
     kept = [path for path in Path(os.environ["SATCHEL_HOME"]).rglob("*") if path.is_file()]
     assert any(b"Drinks tea." in path.read_bytes() for path in kept)
     assert not [path for path in kept if secret.encode() in path.read_bytes()]
@@ -364,7 +363,7 @@ def test_the_real_library_reads_what_we_wrote_and_goes_on_with_it(
     _library("postgres-make", at[ours], "0")  # its own tables; vectors need their length
     assert bring("langgraph+" + at[theirs]).unaccepted == 0
     with Satchel.open() as here:
-        assert here.bank("b").export("langgraph+" + at[ours], **_ANYWHERE).losses == []
+        assert here.bank("b").export("langgraph+" + at[ours]).losses == []
     _library("postgres-read", at[ours], tmp_path / "b.json")
     said = json.loads((tmp_path / "a.json").read_bytes())
     assert len(said["items"]) > 250
@@ -373,7 +372,7 @@ def test_the_real_library_reads_what_we_wrote_and_goes_on_with_it(
     with psycopg.connect(at[ours]) as connection:
         connection.execute("DROP TABLE store, store_vectors, store_migrations, vector_migrations")
     with Satchel.open() as here:
-        here.bank("b").export("langgraph+" + at[ours], accept_loss=["all"], **_ANYWHERE)
+        here.bank("b").export("langgraph+" + at[ours], accept_loss=["all"])
     _library("postgres-make", at[ours], "0")  # its setup takes our tables for its own
     _library("postgres-read", at[ours], tmp_path / "c.json")
     assert json.loads((tmp_path / "c.json").read_bytes())["items"] == said["items"]

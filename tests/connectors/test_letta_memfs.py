@@ -24,7 +24,6 @@ from satchel.ports.connector import Page
 from satchel.ports.report import Report
 from satchel.seal.sealing import seal
 
-_ANYWHERE: Any = {"allow_uncontained": True}
 _PERSONA = "---\ndescription: Who I am\nread_only: true\n---\nI am Rosa's helper.\n"
 _TEA = "---\ndescription: What Rosa drinks\nlimit: 5000\n---\n\nGreen tea."
 _SKILL = "---\nname: brew\ndescription: How to brew\n---\n\n# Brew\n\nThree minutes.\n"
@@ -124,8 +123,8 @@ def test_a_folder_comes_back_to_the_letter(folder: Path, tmp_path: Path) -> None
     assert bring(folder).unaccepted == 0
     there = tmp_path / "copy"
     with Satchel.open() as here:
-        done = here.bank("b").export(f"memfs://{there}", **_ANYWHERE)
-        again = here.bank("b").export(f"memfs://{there}", **_ANYWHERE)
+        done = here.bank("b").export(f"memfs://{there}")
+        again = here.bank("b").export(f"memfs://{there}")
     assert (done.lost, done.written, again.written, again.known) == (0, 3, 0, 3)
     for path in folder.rglob("*.md"):
         assert (there / path.relative_to(folder)).read_bytes() == path.read_bytes()
@@ -216,7 +215,7 @@ def test_nothing_in_a_repository_is_run_and_none_of_its_settings_obeyed(
     (repository / ".gitattributes").write_text("*.md filter=x diff=x\n")
     bring(repository)
     with Satchel.open() as here:
-        here.bank("b").export(repository, to=LETTA_MEMFS, **_ANYWHERE)
+        here.bank("b").export(repository, to=LETTA_MEMFS)
     assert not mark.exists()
 
 
@@ -333,7 +332,7 @@ def test_blocks_of_an_agent_file_are_files_with_their_labels(tmp_path: Path) -> 
     blocks = _blocks(sample)
     bring(sample)
     with Satchel.open() as here:
-        here.bank("b").export(f"memfs://{tmp_path / 'm'}", **_ANYWHERE)
+        here.bank("b").export(f"memfs://{tmp_path / 'm'}")
     found = _read(tmp_path / "m")
     assert {one.text for one in found.values()} == {one["value"] for one in blocks}
     labels = Counter(one["label"] for one in blocks)
@@ -343,7 +342,7 @@ def test_blocks_of_an_agent_file_are_files_with_their_labels(tmp_path: Path) -> 
         assert found[f"system/{label}.md"].text == block["value"]
     bring(tmp_path / "m", "c")
     with Satchel.open() as here:
-        here.bank("c").export(tmp_path / "again.af", **_ANYWHERE)
+        here.bank("c").export(tmp_path / "again.af")
     again = _blocks(tmp_path / "again.af")
     assert len({one["label"] for one in again}) == len(blocks)
     for block in again:

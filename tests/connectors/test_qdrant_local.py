@@ -23,7 +23,6 @@ from satchel.ports.report import Report
 from satchel.seal.sealing import seal
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "qdrant_work.py"
-_ANYWHERE: Any = {"allow_uncontained": True}
 
 
 def _opened(folder: Path, collection: str | None = None, **how: Any) -> QdrantLocal:
@@ -60,7 +59,7 @@ def test_a_collection_of_the_client_is_read_whole(shared_data: Path, tmp_path: P
     done = bring(tmp_path / "a")
     assert done.unaccepted == 0
     with Satchel.open() as here:
-        assert here.bank("b").export(f"qdrant:{tmp_path / 'b'}", **_ANYWHERE).lost == 0
+        assert here.bank("b").export(f"qdrant:{tmp_path / 'b'}").lost == 0
     assert digests(tmp_path / "a") == before
     again = {one.origin.id: one for one in _read(tmp_path / "b") if one.origin}
     assert again == found
@@ -176,7 +175,7 @@ def test_the_real_client_reads_what_we_wrote(tmp_path: Path) -> None:
     _client("read", tmp_path / "copy", tmp_path / "a.json")
     bring(tmp_path / "a")
     with Satchel.open() as here:
-        done = here.bank("b").export(f"qdrant:{tmp_path / 'b'}?collection=notes", **_ANYWHERE)
+        done = here.bank("b").export(f"qdrant:{tmp_path / 'b'}?collection=notes")
     assert (done.written, done.lost) == (1000, 0)
     _client("read", tmp_path / "b", tmp_path / "b.json")
     said = json.loads((tmp_path / "a.json").read_bytes())

@@ -80,31 +80,51 @@ def test_the_examples_of_a_page_work_in_the_order_they_stand(
     nursery: "subprocess.Popen[str]",
 ) -> None:
     """A reader who types the examples of one page gets no error."""
-    shutil.copy(ROOT / "examples" / "mem0_export.json", tmp_path)
+    _supply(tmp_path, monkeypatch)
+    _read(nursery, page, tmp_path)
+
+
+@pytest.mark.timeout(900)
+def test_all_pages_work_one_after_another_in_one_home_and_one_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: "subprocess.Popen[str]"
+) -> None:
+    """A reader who goes on from page to page gets no error, whatever earlier pages left."""
+    _supply(tmp_path, monkeypatch)
+    for page in PAGES:
+        _read(nursery, page, tmp_path)
+
+
+def _supply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the sample files that pages name where the reader is."""
+    shutil.copy(ROOT / "examples" / "mem0_export.json", folder)
     samples = ROOT / "tests" / "data" / "formats"
-    shutil.copy(samples / "chatgpt" / "good-shards.zip", tmp_path / "chatgpt-export.zip")
-    shutil.copy(samples / "claude_code" / "good-talk.jsonl", tmp_path / "talk.jsonl")
-    shutil.copy(samples / "codex" / "good-rollout.jsonl", tmp_path / "rollout.jsonl")
-    shutil.copy(samples / "gemini" / "good-activity.json", tmp_path / "gemini-activity.json")
-    kept = tmp_path.with_name(f"{tmp_path.name}-home") / ".claude" / "projects" / "shop"
+    shutil.copy(samples / "chatgpt" / "good-shards.zip", folder / "chatgpt-export.zip")
+    shutil.copy(samples / "claude_code" / "good-talk.jsonl", folder / "talk.jsonl")
+    shutil.copy(samples / "codex" / "good-rollout.jsonl", folder / "rollout.jsonl")
+    shutil.copy(samples / "gemini" / "good-activity.json", folder / "gemini-activity.json")
+    kept = folder.with_name(f"{folder.name}-home") / ".claude" / "projects" / "shop"
     kept.mkdir(parents=True)
     shutil.copy(samples / "claude_code" / "good-talk.jsonl", kept)
     monkeypatch.setenv("HOME", str(kept.parent.parent.parent))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    shutil.copy(samples / "langgraph" / "good-store.db", tmp_path / "langgraph-store.db")
+    shutil.copy(samples / "langgraph" / "good-store.db", folder / "langgraph-store.db")
     threads = samples / "langgraph_checkpoints" / "good-threads.db"
-    shutil.copy(threads, tmp_path / "langgraph-threads.db")
-    shutil.copy(samples / "qdrant_points" / "good-points.json", tmp_path / "qdrant-points.json")
-    shutil.copytree(ROOT / "tests" / "data" / "chroma-folder", tmp_path / "chroma-folder")
+    shutil.copy(threads, folder / "langgraph-threads.db")
+    shutil.copy(samples / "qdrant_points" / "good-points.json", folder / "qdrant-points.json")
+    shutil.copytree(ROOT / "tests" / "data" / "chroma-folder", folder / "chroma-folder")
+
+
+def _read(nursery: "subprocess.Popen[str]", page: Path, folder: Path) -> None:
+    """Run the examples of a page, in their order."""
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks
     for _, language, text in blocks:
         if language == "python":
-            _run(nursery, ["python", text], tmp_path)
+            _run(nursery, ["python", text], folder)
         else:
             for line in text.splitlines():
-                _shell(nursery, line.strip(), tmp_path)
+                _shell(nursery, line.strip(), folder)
 
 
 def _shell(nursery: "subprocess.Popen[str]", line: str, folder: Path) -> None:

@@ -11,7 +11,8 @@ from bank_kit import filled, keep, texts
 from satchel import Satchel, aio
 from satchel.actions.config import load_settings
 from satchel.actions.erasing.choosing import conditions_of
-from satchel.actions.erasing.erasing import Erased, EraseOptions, erase
+from satchel.actions.erasing.erasing import Erased, erase
+from satchel.actions.erasing.options import EraseOptions
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.memories.changing import Edit, forget, update
 from satchel.actions.memories.remembering import remember
@@ -37,7 +38,7 @@ _ERASURES = Filter(types=frozenset({"erasure"}))
 def gone(bank: OpenBank, *where: str, ids: tuple[str, ...] = (), **options: object) -> Erased:
     """Erase what conditions say."""
     wanted = EraseOptions(ids=ids, where=conditions_of(where), **options)  # type: ignore[arg-type]
-    return erase(bank, wanted)
+    return erase.run(bank, wanted)
 
 
 def holding(store: Store, text: str) -> list[str]:

@@ -21,7 +21,8 @@ from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import run_backup
 from satchel.actions.config import load_settings
 from satchel.actions.erasing import kinship
-from satchel.actions.erasing.erasing import EraseOptions, erase
+from satchel.actions.erasing.erasing import erase
+from satchel.actions.erasing.options import EraseOptions
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.ledger.erasure.finishing import is_unfinished
@@ -68,7 +69,7 @@ def is_said(path: Path) -> list[str]:
 def _erase_in_child(dying: object = None) -> None:
     del dying
     with opened_bank(load_settings(), writes=True) as bank:
-        erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+        erase.run(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
 
 
 def test_an_erasure_that_dies_between_groups_is_ended_by_asking_again(
@@ -92,13 +93,13 @@ def test_an_erasure_that_dies_between_groups_is_ended_by_asking_again(
 
             monkeypatch.setattr(bank.ledger, "append", dying)
             with pytest.raises(KeyboardInterrupt):
-                erase(bank, wanted)
+                erase.run(bank, wanted)
             monkeypatch.setattr(bank.ledger, "append", append)
             left -= 2 * allowed
-            plan = erase(bank, EraseOptions(where=wanted.where, cascade=True, dry_run=True))
+            plan = erase.run(bank, EraseOptions(where=wanted.where, cascade=True, dry_run=True))
             assert plan.erased == left
             assert is_unfinished(bank.store, bank.id)
-        done = erase(bank, wanted)
+        done = erase.run(bank, wanted)
         assert (done.erased, done.found) == (left, 0)
         assert any("cut short" in note for note in done.notes)
         assert is_said(Path(bank.store.name)) == []
@@ -125,7 +126,7 @@ def test_a_killed_erasure_is_ended_by_asking_again_whenever_it_was_killed() -> N
         with opened_bank(settings) as bank:
             assert examine(bank.store, bank.id).is_sound
     with opened_bank(settings, writes=True) as bank:
-        erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+        erase.run(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
         assert not is_unfinished(bank.store, bank.id)
         assert _current(bank) == others
     assert is_said(path) == []
@@ -166,9 +167,9 @@ def test_every_copy_of_what_one_person_said_goes(number: int, tmp_path: Path) ->
                 files.write_text("people/ada.md", SAID.format(version))
         run_backup.run(settings, options)
         assert in_home()
-        done = erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+        done = erase.run(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
         assert done.erased == hers + max(0, number // 1_000 - 1)
-        file = erase(bank, EraseOptions(where={"path": ["people/ada.md"]}))
+        file = erase.run(bank, EraseOptions(where={"path": ["people/ada.md"]}))
         # The backup was made to a destination that is not configured: this machine used it, so it
         # gets the list of what is erased as well.
         assert (file.held, file.found, done.found) == ({"memory files": 2, "backups": 2}, 0, 0)
@@ -197,7 +198,7 @@ def test_one_person_goes_from_a_bank_of_a_hundred_thousand() -> None:
         path = Path(bank.store.name)
         assert is_said(path)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        done = erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+        done = erase.run(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         assert done.erased == hers + 99
         assert done.found == 0

@@ -11,8 +11,9 @@ from bank_kit import keep
 from satchel.actions.config import load_settings
 from satchel.actions.encrypting.identities import create_identity, lock_for
 from satchel.actions.erasing.choosing import conditions_of
-from satchel.actions.erasing.erasing import Erased, EraseOptions, erase
+from satchel.actions.erasing.erasing import Erased, erase
 from satchel.actions.erasing.inside import Inside
+from satchel.actions.erasing.options import EraseOptions
 from satchel.actions.opened import OpenBank
 from satchel.ports.store import Extent
 from satchel.seal.encryption.age import Lock, encrypt, new_identity
@@ -25,7 +26,7 @@ ADA = "Ada Lovelace keeps bees on the roof of the observatory"
 
 
 def _gone(bank: OpenBank) -> Erased:
-    return erase(bank, EraseOptions(where=conditions_of(["user=ada"]), scan=True))
+    return erase.run(bank, EraseOptions(where=conditions_of(["user=ada"]), scan=True))
 
 
 def _aged(data: bytes, lock: Lock) -> bytes:

@@ -9,7 +9,8 @@ from import_kit import bring
 from ledger_kit import created, memories
 
 from satchel.actions.config import load_settings
-from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.erasing.options import RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.actions.importing.undoing import undo_import
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
@@ -36,7 +37,7 @@ def exported(tmp_path: Path) -> tuple[Path, Path, str]:
         name = keep(bank, PLAIN)
         keep(bank, "wrote to her", parents=[name])
         export(bank, before, ExportOptions(key=owner()))
-        assert redact(bank, RedactOptions(ids=(name,))).redacted
+        assert redact.run(bank, RedactOptions(ids=(name,))).redacted
         export(bank, after, ExportOptions(key=owner()))
     return before, after, name
 

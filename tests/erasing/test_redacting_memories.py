@@ -14,13 +14,14 @@ from token_kit import HOLDER, SEMANTIC, may
 from satchel import Satchel, aio
 from satchel.actions.config import load_settings
 from satchel.actions.erasing.choosing import conditions_of
-from satchel.actions.erasing.erasing import EraseOptions, erase
-from satchel.actions.erasing.recovering import kept_age_file, recover, recover_by_identity
-from satchel.actions.erasing.redacting import Redacted, RedactOptions, redact
+from satchel.actions.erasing.erasing import erase
+from satchel.actions.erasing.options import EraseOptions, RedactOptions
+from satchel.actions.erasing.recovering import kept_age_file, recover_by_identity, recover_by_key
+from satchel.actions.erasing.redacting import Redacted, redact
 from satchel.actions.memories.changing import Edit, update
 from satchel.actions.memories.showing import show
 from satchel.actions.memories.values import Memory
-from satchel.actions.moving.disclosing import disclose
+from satchel.actions.moving.disclosing import disclose_to
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank
@@ -59,7 +60,7 @@ _REDACTIONS = Filter(types=frozenset({"redaction"}))
 
 def out(bank: OpenBank, *ids: str, **options: object) -> Redacted:
     """Redact memories by their ids."""
-    return redact(bank, RedactOptions(ids=ids, **options))  # type: ignore[arg-type]
+    return redact.run(bank, RedactOptions(ids=ids, **options))  # type: ignore[arg-type]
 
 
 def holds(store: Store, text: str) -> bool:
@@ -98,7 +99,7 @@ def test_what_was_personal_is_gone_and_all_else_is_as_before_on_any_store(tmp_pa
         after = shown(bank, mine)
         assert after.text == TOKENS
         assert after.metadata == {"tel": TOKENS}
-        for name in ("id", "type", "created_at", "scope", "state", "place"):
+        for name in ("id", "type", "created_at", "scope", "state", "position"):
             assert getattr(after, name) == getattr(before, name), name
         assert not holds(bank.store, "ada@analytical.example")
         assert not holds(bank.store, "7946 0958")
@@ -166,7 +167,7 @@ def test_by_conditions_a_whole_bank_is_gone_through(
         keep(bank, f"mail{number}@x.example", scope={"user": "ada"})
         keep(bank, f"mail{number}@y.example", scope={"user": "bob"})
         keep(bank, f"nothing {number}", scope={"user": "ada"})
-    done = redact(bank, RedactOptions(where=conditions_of(["user=ada"])))
+    done = redact.run(bank, RedactOptions(where=conditions_of(["user=ada"])))
     assert (done.looked_at, done.redacted) == (14, 7)
     assert sum("[REDACTED" in str(text) for text in texts(bank)) == 7
     assert sum("@y.example" in str(text) for text in texts(bank)) == 7
@@ -183,14 +184,14 @@ def test_named_keys_recover_the_original_and_nobody_else(bank: OpenBank) -> None
     assert done.recoverable_by == [friend.did, owner().did]
     out(bank, plain)
     for key in (friend, owner()):
-        assert recover(bank, mine, key).record == was
+        assert recover_by_key(bank, mine, key).record == was
     with pytest.raises(SigningKeyError, match="not sealed for"):
-        recover(bank, mine, HOLDER)
+        recover_by_key(bank, mine, HOLDER)
     with pytest.raises(SigningKeyError, match="no original"):
-        recover(bank, plain, friend)
+        recover_by_key(bank, plain, friend)
     out(bank, mine, texts=["reads"])
-    assert recover(bank, mine, friend).record == was
-    erase(bank, EraseOptions(ids=[mine]))
+    assert recover_by_key(bank, mine, friend).record == was
+    erase.run(bank, EraseOptions(ids=[mine]))
     with bank.store.reading() as reader:
         assert reader.side(bank.id, "redacted/") == {}
 
@@ -206,9 +207,9 @@ def test_a_sealed_original_that_was_changed_or_exchanged_is_refused(bank: OpenBa
     with bank.store.writing() as writing:
         writing.put_side(bank.id, {names[0]: kept[names[1]], names[1]: kept[names[0]][:-9] + b'"}'})
     with pytest.raises(VerificationError):
-        recover(bank, one, friend)
+        recover_by_key(bank, one, friend)
     with pytest.raises(SatchelError):
-        recover(bank, other, friend)
+        recover_by_key(bank, other, friend)
 
 
 # -- what nobody gets away with -------------------------------------------------------------------
@@ -315,7 +316,7 @@ def test_an_erased_memory_is_not_redacted_and_a_redacted_one_can_be_erased(bank:
     out(bank, one)
     with bank.ledger.reading() as view:
         form = view.get([one])[one]
-    assert erase(bank, EraseOptions(ids=[one, other])).erased == 2
+    assert erase.run(bank, EraseOptions(ids=[one, other])).erased == 2
     body = form.record.body
     said = seal(Redaction(entry=one, result=digest(body), fields=("/text",), at=now()))
     with pytest.raises(RedactionRefusedError):
@@ -348,7 +349,7 @@ def test_a_disclosure_of_a_redacted_memory_verifies_against_the_signed_head(
     child = keep(bank, "drawn from it", parents=[mine])
     out(bank, mine)
     file = tmp_path / "shown.pam.jsonl"
-    disclose(bank, [child], file, ExportOptions(key=owner()))
+    disclose_to(bank, [child], file, ExportOptions(key=owner()))
     found = verify(file, load_settings(), VerifyOptions(deep=True))
     assert found.outcome == "good"
     lines = [json.loads(line) for line in file.read_bytes().splitlines()]
@@ -382,7 +383,7 @@ def test_a_holder_may_redact_by_id_what_the_token_covers_without_reading_it(
     with pytest.raises(SatchelError):
         out(holder, outside)
     with pytest.raises(PermissionRefusedError):
-        redact(holder, RedactOptions(where=conditions_of(["user=ada"])))
+        redact.run(holder, RedactOptions(where=conditions_of(["user=ada"])))
     with pytest.raises(PermissionRefusedError):
         out(holder, mine, recover_for=[owner().did])
     done = out(holder, mine)
@@ -438,8 +439,8 @@ def test_an_original_is_kept_as_an_age_file_for_who_has_the_identity(
     identity = keep(bank, "mail ada@example.com")
     friend = create_key(bank.settings, "friend")
     to = RedactOptions(ids=(identity,), recover_to=(recipient,), recover_for=(friend.did,))
-    assert redact(bank, to).redacted == 1
-    assert recover(bank, identity, friend).record["text"] == "mail ada@example.com"
+    assert redact.run(bank, to).redacted == 1
+    assert recover_by_key(bank, identity, friend).record["text"] == "mail ada@example.com"
     assert recover_by_identity(bank, identity) is None  # none is here yet
     named, content = kept_age_file(bank, identity)
     body = decrypt_bytes(content, [secret])

@@ -123,7 +123,7 @@ def test_a_bank_has_its_files(tmp_path: Path) -> None:
         assert [one.path for one in bank.recall("lighthouse").files] == ["a.md"]
         assert bank.recall("lighthouse", files=False).files == []
         bank.files.write_text("a.md", "Ada climbs mountains")
-        bank.export(tmp_path / "ada.pam.jsonl", allow_uncontained=True)
+        bank.export(tmp_path / "ada.pam.jsonl")
         assert "Ada climbs mountains" in (tmp_path / "ada.pam.jsonl").read_text()
         bank.files.write_text("b.md", "written last")
     with Satchel.open(read_only=True) as reading:

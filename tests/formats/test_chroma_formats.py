@@ -29,7 +29,6 @@ from satchel.ports.report import Report
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "chroma_work.py"
-_ANYWHERE: Any = {"allow_uncontained": True}
 _NEAR = 1e-6
 
 
@@ -229,7 +228,7 @@ def test_the_real_library_has_what_we_wrote(tmp_path: Path) -> None:
 
     bring(tmp_path / "a")
     with Satchel.open() as here:
-        here.bank("b").export(tmp_path / "b.chroma.json", accept_loss=("all",), **_ANYWHERE)
+        here.bank("b").export(tmp_path / "b.chroma.json", accept_loss=("all",))
     both = json.loads((tmp_path / "b.chroma.json").read_bytes())
     _library("take", tmp_path / "b.chroma.json", tmp_path / "b")
     _library("read", tmp_path / "b", tmp_path / "b.json")
@@ -254,7 +253,7 @@ def test_the_metric_of_a_collection_survives(tmp_path: Path, space: str) -> None
     assert entry.origin.as_written["embedding"]["space"] == space
     bring(path)
     with Satchel.open() as here:
-        here.bank("b").export(tmp_path / "d.chroma.json", **_ANYWHERE)
+        here.bank("b").export(tmp_path / "d.chroma.json")
     assert json.loads((tmp_path / "d.chroma.json").read_bytes()) == json.loads(path.read_bytes())
 
 
@@ -264,11 +263,11 @@ def test_the_metric_of_one_collection_of_a_database_is_written(tmp_path: Path) -
         bring(f"chroma://{_FOLDER}?collection={name}", name)
         with Satchel.open() as here:
             out = tmp_path / f"{name}.chroma.json"
-            here.bank(name).export(out, accept_loss=("all",), **_ANYWHERE)
+            here.bank(name).export(out, accept_loss=("all",))
         assert json.loads(out.read_bytes()).get("configuration") == said
     bring(_FOLDER)
     with Satchel.open() as here:
-        done = here.bank("b").export(tmp_path / "o.chroma.json", accept_loss=("all",), **_ANYWHERE)
+        done = here.bank("b").export(tmp_path / "o.chroma.json", accept_loss=("all",))
     assert "configuration" not in json.loads((tmp_path / "o.chroma.json").read_bytes())
     assert "embedding/space" in {one.name for one in done.losses}
 
@@ -281,7 +280,7 @@ def test_collections_with_vectors_of_different_lengths_are_not_mixed(tmp_path: P
     folder = _copy(tmp_path / "a", f"{queue} VALUES (0, {topic}, {added})")
     bring(folder)
     with Satchel.open() as here, pytest.raises(UsageError) as caught:
-        here.bank("b").export(tmp_path / "o.chroma.json", accept_loss=("all",), **_ANYWHERE)
+        here.bank("b").export(tmp_path / "o.chroma.json", accept_loss=("all",))
     assert "memories" in str(caught.value)
     assert "notes" in str(caught.value)
     assert "?collection=notes is one alone" in str(caught.value.hint)

@@ -216,8 +216,8 @@ def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
     source = _SAMPLES / "good-whole.cogx.tar.gz"
     with satchel.Satchel.open(tmp_path / "home") as home:
         bank = home.bank("tea")
-        added = [bank.import_(source, allow_uncontained=True).banks[0].done.added for _ in range(2)]
-        bank.export(tmp_path / "tea.cogx.tar.gz", allow_uncontained=True)
+        added = [bank.import_(source).banks[0].done.added for _ in range(2)]
+        bank.export(tmp_path / "tea.cogx.tar.gz")
 
     assert added[0] > 0
     assert added[1] == 0

@@ -35,7 +35,6 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _STORE = _SAMPLES / "langgraph" / "good-store.db"
 _THREADS = _SAMPLES / "langgraph_checkpoints" / "good-threads.db"
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
-_ANYWHERE: Any = {"allow_uncontained": True}
 
 
 def _read(name: str, path: Path, **how: Any) -> tuple[list[dict[str, Any]], Report]:
@@ -297,7 +296,7 @@ def test_the_real_library_reads_what_we_wrote_and_goes_on_with_it(tmp_path: Path
     _library("read", tmp_path / "a" / "store.db", tmp_path / "a.json")
     bring(tmp_path / "a" / "store.db")
     with Satchel.open() as here:
-        done = here.bank("b").export(tmp_path / "b.langgraph.db", **_ANYWHERE)
+        done = here.bank("b").export(tmp_path / "b.langgraph.db")
     assert done.lost == 0
     _library("read", tmp_path / "b.langgraph.db", tmp_path / "b.json")
     said = json.loads((tmp_path / "a.json").read_bytes())

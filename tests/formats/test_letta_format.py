@@ -194,10 +194,10 @@ def test_a_hostile_tool_is_never_run_and_comes_to_no_model(tmp_path: Path) -> No
     path.write_text(json.dumps(document))
     with satchel.Satchel.open(tmp_path / "home") as home:
         bank = home.bank("tea")
-        bank.import_(path, allow_uncontained=True)
+        bank.import_(path)
         found = repr(bank.recall("overheated kettle"))
         framed = repr(bank.rehydrate("overheated kettle"))
-        bank.export(tmp_path / "again.af", allow_uncontained=True)
+        bank.export(tmp_path / "again.af")
 
     assert "pathlib" not in found + framed
     assert json.loads((tmp_path / "again.af").read_bytes())["tools"][0]["source_code"] == code
@@ -221,8 +221,8 @@ def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
     source = _SAMPLES / "good-whole.af"
     with satchel.Satchel.open(tmp_path / "home") as home:
         bank = home.bank("tea")
-        added = [bank.import_(source, allow_uncontained=True).banks[0].done.added for _ in range(2)]
-        bank.export(tmp_path / "tea.af", allow_uncontained=True)
+        added = [bank.import_(source).banks[0].done.added for _ in range(2)]
+        bank.export(tmp_path / "tea.af")
 
     assert added[0] > 0
     assert added[1] == 0

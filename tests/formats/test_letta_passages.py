@@ -64,8 +64,8 @@ def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
     source = _SAMPLES / "good-list.json"
     with satchel.Satchel.open(tmp_path / "home") as home:
         bank = home.bank("tea")
-        added = [bank.import_(source, allow_uncontained=True).banks[0].done.added for _ in range(2)]
-        bank.export(tmp_path / "tea.passages.json", allow_uncontained=True)
+        added = [bank.import_(source).banks[0].done.added for _ in range(2)]
+        bank.export(tmp_path / "tea.passages.json")
 
     assert added == [3, 0]
     back = json.loads((tmp_path / "tea.passages.json").read_bytes())

@@ -64,9 +64,7 @@ def test_a_usual_text_member_is_found_and_written_back(tmp_path: Path, named: st
     satchel.convert(path, tmp_path / "d.json", from_="chroma_get", to="chroma_get", unsigned=True)
     assert json.loads((tmp_path / "d.json").read_bytes()) == json.loads(path.read_bytes())
     bring(path)
-    satchel.Satchel.open().bank("b").export(
-        tmp_path / "e.json", to="chroma_get", allow_uncontained=True
-    )
+    satchel.Satchel.open().bank("b").export(tmp_path / "e.json", to="chroma_get")
     assert json.loads((tmp_path / "e.json").read_bytes()) == json.loads(path.read_bytes())
 
 
@@ -118,9 +116,7 @@ def test_vectors_stay_with_the_text_that_was_named(tmp_path: Path) -> None:
     done = (
         satchel.Satchel.open()
         .bank("b")
-        .export(
-            tmp_path / "o.json", to="qdrant_points", allow_uncontained=True, accept_loss=["all"]
-        )
+        .export(tmp_path / "o.json", to="qdrant_points", accept_loss=["all"])
     )
     assert json.loads((tmp_path / "o.json").read_bytes())["points"][0]["vector"] == [0.5, 0.25]
     assert any(loss.name == "text/inhalt" for loss in done.losses)

@@ -14,12 +14,10 @@ from satchel.errors import UnknownFormatError
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 
-_ANYWHERE: Any = {"allow_uncontained": True}
-
 
 def _export(bank: str, output: str | Path, **options: Any) -> Any:
     with Satchel.open() as there:
-        return there.bank(bank).export(output, **options, **_ANYWHERE)
+        return there.bank(bank).export(output, **options)
 
 
 def _collection(folder: Path, config: dict[str, Any]) -> None:

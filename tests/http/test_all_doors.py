@@ -68,7 +68,7 @@ class Commands:
         return str(self._run("verify", path, "--deep")["outcome"])
 
     def banks(self) -> dict[str, int]:
-        return {one["name"]: one["records"] for one in self._run("bank", "list")}
+        return {one["name"]: one["records"] for one in self._run("bank", "list")["banks"]}
 
     def _run(self, *words: str | Path) -> Any:
         self._capsys.readouterr()
@@ -94,13 +94,13 @@ class Python:
 
     def export(self, bank: str) -> tuple[bytes, int, str]:
         path = self._folder / "py.pam.jsonl"
-        done = self._satchel.bank(bank).export(path, allow_uncontained=True)
+        done = self._satchel.bank(bank).export(path)
         return path.read_bytes(), done.entries, done.receipt or ""
 
     def import_(self, bank: str, data: bytes) -> tuple[int, str]:
         path = self._folder / "in.pam.jsonl"
         path.write_bytes(data)
-        done = self._satchel.bank(bank).import_(path, allow_uncontained=True)
+        done = self._satchel.bank(bank).import_(path)
         return done.banks[0].done.added, done.receipts[0]
 
     def verify(self, data: bytes) -> str:
@@ -111,7 +111,7 @@ class Python:
         return satchel.verify(path, deep=True).outcome.value
 
     def banks(self) -> dict[str, int]:
-        return {one.name or "": one.records or 0 for one in self._satchel.banks()}
+        return {one.name or "": one.records or 0 for one in self._satchel.list_banks()}
 
 
 class Http:

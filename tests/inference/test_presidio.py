@@ -11,7 +11,8 @@ import pytest
 from bank_kit import filled, keep
 
 from benchmarks import peers
-from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.erasing.options import RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.errors import MissingExtraError, UsageError
 
 WALLET = "16Yeky6GMjeNkAiNcBY7ZhrLoMSgg1BoyZ"
@@ -27,9 +28,9 @@ def test_presidio_that_is_not_installed_is_told_with_its_extra(
     with filled() as bank:
         identity = keep(bank, "mail ada@example.com")
         with pytest.raises(MissingExtraError) as caught:
-            redact(bank, RedactOptions(ids=(identity,), detector="presidio"))
+            redact.run(bank, RedactOptions(ids=(identity,), detector="presidio"))
         assert "satchel[presidio]" in str(caught.value.hint)
-        assert redact(bank, RedactOptions(ids=(identity,))).redacted == 1
+        assert redact.run(bank, RedactOptions(ids=(identity,))).redacted == 1
 
 
 def test_a_detector_that_nobody_knows_is_refused() -> None:
@@ -37,7 +38,7 @@ def test_a_detector_that_nobody_knows_is_refused() -> None:
     with filled() as bank:
         identity = keep(bank, "tea")
         with pytest.raises(UsageError, match="no detector 'magic'"):
-            redact(bank, RedactOptions(ids=(identity,), detector="magic"))
+            redact.run(bank, RedactOptions(ids=(identity,), detector="magic"))
 
 
 @pytest.mark.prove

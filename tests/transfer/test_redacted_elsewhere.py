@@ -11,7 +11,8 @@ from matrix_kit import WRITABLE, back, held, lost_by, opened, out, output_of, pu
 
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.erasing.options import RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.actions.inspecting import inspect
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.remembering import remember
@@ -40,7 +41,7 @@ def bank(tmp_path: Path) -> str:
         ]
         parent = ids[0]
         remember(found, {"text": "q30 so write to him", "type": "semantic"}, parents=[parent])
-        assert redact(found, RedactOptions(ids=tuple(ids), kinds=("email",))).redacted == 5
+        assert redact.run(found, RedactOptions(ids=tuple(ids), kinds=("email",))).redacted == 5
     return "start"
 
 

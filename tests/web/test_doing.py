@@ -22,19 +22,19 @@ def test_a_memory_is_written_and_changed_forgotten_and_brought_back(
     client = server[1].client()
     page = tab.go(f"b/{bank}")
     page.get_by_role("button", name="New memory").click()
-    page.get_by_label("What is to be remembered?").fill("Grace plays chess")
+    page.get_by_role("textbox", name="Memory").fill("Grace plays chess")
     page.get_by_label("Tags").fill("games, #friends")
-    page.get_by_role("button", name="Remember").click()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
     page.locator(".text", has_text="Grace plays chess").wait_for()
-    page.get_by_role("button", name="Change").click()
-    page.get_by_label("What it is to say").fill("Grace plays go")
-    page.get_by_label("Why").fill("she told me")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Text").fill("Grace plays go")
+    page.get_by_label("Reason").fill("she told me")
     page.get_by_role("button", name="Save").click()
     page.locator(".text", has_text="Grace plays go").wait_for()
     page.locator("table").get_by_text("she told me").wait_for()
     newer = _entry(server[1], "Grace plays go")
     page.get_by_role("button", name="Forget").click()
-    page.get_by_role("dialog").get_by_label("Why").fill("a secret")
+    page.get_by_role("dialog").get_by_label("Reason").fill("a secret")
     page.get_by_role("dialog").get_by_role("button", name="Forget").click()
     page.locator(".chip", has_text="deleted").first.wait_for()
     assert client.get(f"{BANK}/entries/{newer}").json()["state"] == "deleted"
@@ -50,12 +50,12 @@ def test_two_who_change_the_same_memory_do_not_overwrite_each_other(
     """The second is told, in the dialog, and what was typed is still there."""
     tea = _entry(server[1], "Ada drinks tea")
     page = tab.go(f"b/{bank}/e/{tea}")
-    page.get_by_role("button", name="Change").click()
+    page.get_by_role("button", name="Edit").click()
     server[1].client().patch(f"{BANK}/entries/{tea}", json={"text": "Ada drinks mate"})
-    page.get_by_label("What it is to say").fill("Ada drinks water")
+    page.get_by_label("Text").fill("Ada drinks water")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("dialog").get_by_role("alert").wait_for()
-    assert page.get_by_label("What it is to say").input_value() == "Ada drinks water"
+    assert page.get_by_label("Text").input_value() == "Ada drinks water"
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
     tab.complaints.clear()  # the browser tells of the refusal, too
@@ -99,13 +99,13 @@ def test_an_export_says_what_would_be_lost_and_is_downloaded_then(
     page.get_by_text("an archive holds memories only").first.wait_for()
     assert client.get("/v1/receipts").json()["receipts"] == []
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download all the same").click()
+        page.get_by_role("button", name="Download anyway").click()
     assert download.value.suggested_filename == "memory.ama.jsonl"
     lines = download.value.path().read_text().splitlines()
     assert json.loads(lines[0])["_ama_version"] == 1
     assert any("Ada drinks tea" in line for line in lines)
-    page.get_by_role("link", name="The receipt").click()
-    page.get_by_role("heading", name="What was lost").wait_for()
+    page.get_by_role("link", name="Receipt", exact=True).click()
+    page.get_by_role("heading", name="Lost").wait_for()
 
 
 def test_an_import_is_taken_back(tab: Watched, server: tuple[str, Served], bank: str) -> None:
@@ -120,7 +120,7 @@ def test_an_import_is_taken_back(tab: Watched, server: tuple[str, Served], bank:
     tab.go(f"b/{bank}")
     tab.go(f"b/{bank}/import")
     page.get_by_role("button", name="Undo the import of mem0").click()
-    page.get_by_role("dialog").get_by_role("button", name="Undo it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Undo import").click()
     page.get_by_text("The import is undone.").wait_for()
     assert client.get(BANK).json()["memories"] == 2
 
@@ -130,27 +130,28 @@ def test_a_token_is_issued_inspected_and_revoked(
 ) -> None:
     """It says what was chosen; after its end it no longer holds."""
     page = tab.go(f"b/{bank}/tokens")
-    page.get_by_text("No token is in force.").wait_for()
+    page.get_by_text("There are no active tokens.").wait_for()
     page.get_by_role("button", name="Issue a token").click()
+    page.get_by_label("Bearer token").check()
     page.get_by_role("dialog").get_by_label("export").check()
-    page.get_by_label("With one of these tags").fill("drinks")
-    page.get_by_label("For how long").select_option("7d")
+    page.get_by_label("With any of these tags").fill("drinks")
+    page.get_by_label("Expires after").select_option("7d")
     page.get_by_role("button", name="Issue", exact=True).click()
-    page.get_by_role("dialog").get_by_text("24 hours at most").wait_for()
+    page.get_by_role("dialog").get_by_role("alert").get_by_text("24 hours at most").wait_for()
     tab.complaints.clear()  # the browser tells of the refusal, too
-    page.get_by_label("For how long").select_option("24h")
+    page.get_by_label("Expires after").select_option("24h")
     page.get_by_role("button", name="Issue", exact=True).click()
     text = page.get_by_label("The token", exact=True).input_value()
     (token,) = server[1].client().get(f"{BANK}/tokens").json()["tokens"]
     assert (token["permissions"], token["scope"]) == (["export", "read"], ["tags any of drinks"])
-    page.get_by_label("Its JSON").fill(text)
+    page.get_by_label("Token (JSON").fill(text)
     page.get_by_role("button", name="Inspect").click()
-    page.get_by_text("it holds").wait_for()
+    page.get_by_text("valid", exact=True).wait_for()
     page.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
-    page.get_by_text("No token is in force.").wait_for()
+    page.get_by_text("There are no active tokens.").wait_for()
     page.get_by_role("button", name="Inspect").click()
-    page.get_by_text("it does not hold").wait_for()
+    page.get_by_text("not valid", exact=True).wait_for()
 
 
 def test_who_owns_a_bank_is_seen(tab: Watched, bank: str) -> None:
@@ -177,12 +178,12 @@ def test_memory_files_are_written_read_compared_and_deleted(
     page.locator("textarea[name=text]").fill("likes <b>green</b> tea\n")
     page.get_by_role("button", name="Save").click()
     page.locator("pre.file", has_text="<b>green</b>").wait_for()
-    page.get_by_label("Compare what it is now with").select_option(index=1)
+    page.get_by_label("Compare the current version with").select_option(index=1)
     assert page.locator(".diff .less").inner_text().strip() == "-likes tea"
     assert page.locator(".diff .more").inner_text().strip() == "+likes <b>green</b> tea"
     page.get_by_role("link", name="1", exact=True).click()
-    page.get_by_text("1, a former one").wait_for()
-    page.get_by_role("link", name="To the file as it is now").click()
+    page.get_by_text("1 (earlier)").wait_for()
+    page.get_by_role("link", name="Current version").click()
     page.get_by_role("button", name="Edit").click()
     where = "/v1/files/assistant/text/user/notes.md"
     client.put(where, json={"text": "likes mate\n"})
@@ -229,7 +230,7 @@ def test_a_session_is_renamed_and_put_away(
     page.get_by_role("textbox", name="Name").fill("holidays at the sea")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("heading", name="holidays at the sea").wait_for()
-    page.get_by_role("button", name="Put away").click()
+    page.get_by_role("button", name="Archive").click()
     page.get_by_role("heading", name="the hills").wait_for()
     page.locator("#told").get_by_role("button", name="Undo").click()
     page.get_by_role("heading", name="holidays at the sea").wait_for()

@@ -86,11 +86,12 @@ def test_markup_in_every_member_is_text(tab: Watched, owner: TestClient) -> None
     while owner.get(f"/v1/jobs/{job}").json()["state"] in ("waiting", "running"):
         pass
     receipt = owner.get("/v1/receipts").json()["receipts"][0]["id"]
-    token = {"permissions": ["read"], "any_of": [ATTACKS[0], ATTACKS[4]], "expires": "1h"}
+    token = {"bearer": True, "any_tags": [ATTACKS[0], ATTACKS[4]], "expires": "1h"}
     assert owner.post(f"{BANK}/tokens", json=token).is_success
     _looked_at(
         tab,
-        *("", "b/assistant", f"b/{other}", "b/assistant?past=1", "b/assistant?q=evil"),
+        *("", "?q=evil", "b/assistant", f"b/{other}", "b/assistant?past=1", "b/assistant?q=evil"),
+        *("b/assistant/graph", "b/assistant/log", "b/assistant/compare?other=earlier&at=3"),
         *(f"b/assistant/e/{one}" for one in (*ids[::3], newer)),
         *("b/assistant/sessions", f"b/assistant/sessions/{session}", "b/assistant/quarantine"),
         *("b/assistant/files", "b/assistant/files/%3Csvg%20onload%3Dalert(1)%3E.md"),
@@ -148,6 +149,6 @@ def test_texts_of_attacks_that_were_collected_are_shown_as_they_are(
     while more.count():
         more.click()
         page.wait_for_load_state("networkidle")
-        page.get_by_text("One moment").wait_for(state="detached")
+        page.get_by_text("Loading").wait_for(state="detached")
     assert page.locator(MARKUP).count() == 0
     assert page.evaluate("window.hit") is None

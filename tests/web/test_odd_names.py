@@ -64,7 +64,8 @@ def test_all_parts_of_a_bank_are_there_whatever_it_is_called(
     mem0 = '{"results": [{"id": "1", "memory": "Ada drinks tea"}]}'
     for name in ODD:
         bank = _made(owner, name)
-        for part in ("", "/sessions", "/import", "/export", "/quarantine", "/tokens", "/owners"):
+        more = ("/graph", "/log", "/compare", "/tokens", "/owners")
+        for part in ("", "/sessions", "/import", "/export", "/quarantine", *more):
             page = tab.go(f"b/{bank}{part}")
             settled(page)
             assert page.get_by_role("alert").count() == 0, (name, part)
@@ -126,7 +127,7 @@ def test_what_every_object_has_is_no_part_of_the_page(
     bank = furnished(owner)
     for where in (name, f"b/{bank}/{name}", f"b/{bank}/{name}/{name}"):
         page = tab.go(where)
-        page.get_by_text("There is nothing here").wait_for()
+        page.get_by_text("Page not found").wait_for()
         assert "[object" not in page.locator("main").inner_text()
     for where in (
         f"b/{name}",
@@ -170,18 +171,18 @@ def test_a_token_that_no_header_can_carry_is_asked_for_again(
         page.goto(f"{address}/")
         box = page.get_by_role("dialog")
         box.wait_for()
-        field = box.get_by_label("The operator's token")
+        field = box.get_by_label("Operator token")
         field.evaluate("(one, said) => { one.type = 'text'; one.value = said; }", f"x{sign}y")
         if field.input_value() == f"x{sign}y":  # a field takes line ends out by itself
             box.get_by_role("button", name="Sign in").click()
-            box.get_by_text("No token has signs like these").wait_for()
+            box.get_by_text("A token cannot contain these characters").wait_for()
         field.fill(shown)
         box.get_by_role("button", name="Sign in").click()
         page.get_by_role("heading", name="Banks").first.wait_for()
         box.wait_for(state="detached")
         page.evaluate("(said) => sessionStorage.setItem('satchel operator', said)", f"x{sign}y")
         page.reload()
-        box.get_by_label("The operator's token").fill(shown)
+        box.get_by_label("Operator token").fill(shown)
         box.get_by_role("button", name="Sign in").click()
         box.wait_for(state="detached")
         context.close()

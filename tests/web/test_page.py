@@ -17,7 +17,7 @@ def test_banks_are_listed_and_made(tab: Watched, bank: str) -> None:
     page.get_by_label("Name").fill("notes")
     page.get_by_role("button", name="Create").click()
     page.get_by_role("heading", name="notes").wait_for()
-    page.get_by_text("There is nothing here yet.").wait_for()
+    page.get_by_text("There are no memories yet.").wait_for()
 
 
 def test_memories_are_searched_and_shown_with_where_they_come_from(tab: Watched, bank: str) -> None:
@@ -27,12 +27,12 @@ def test_memories_are_searched_and_shown_with_where_they_come_from(tab: Watched,
     page.keyboard.press("/")
     page.keyboard.type("coffee")
     page.keyboard.press("Enter")
-    page.get_by_text("Proved by the head").wait_for()
+    page.get_by_text("Verified against the signed log").wait_for()
     page.locator("#found .said").first.click()
     page.get_by_role("heading", name="Proof").wait_for()
     page.locator("svg.drawn a", has_text="Ada drinks tea").click()
     page.locator(".text", has_text="Ada drinks tea").wait_for()
-    page.get_by_text("derives from").wait_for()
+    page.get_by_text("derives from", exact=True).wait_for()
     assert "did:key:" in page.locator("main").inner_text()
 
 
@@ -44,7 +44,7 @@ def test_a_conversation_is_looked_at_and_forked_by_click(
     page.get_by_text("↳ from holidays at message 2").wait_for()
     page.locator("svg.drawn circle.origin").wait_for()
     page.locator(".point a", has_text="before the train").click()
-    page.get_by_text("As it was at message 3").wait_for()
+    page.get_by_text("Up to message 3").wait_for()
     assert page.get_by_text("I book the train.").count() == 0
     page.get_by_role("button", name="Fork from this point").click()
     page.get_by_role("dialog").get_by_label("Name").fill("by car")
@@ -58,7 +58,7 @@ def test_a_conversation_is_looked_at_and_forked_by_click(
     page.get_by_text("↳ from by car at message 1").wait_for()
     page.get_by_label("Compare with").select_option(label="holidays")
     page.get_by_role("heading", name="Compared").wait_for()
-    page.get_by_text("nothing of its own").first.wait_for()
+    page.get_by_text("no messages of its own").first.wait_for()
 
 
 def test_a_file_is_brought_in_by_dropping_it(
@@ -68,15 +68,15 @@ def test_a_file_is_brought_in_by_dropping_it(
     client = server[1].client()
     data = client.get(f"{BANK}/download", params={"to": "ama"})
     page = tab.go("import")
-    page.get_by_label("Into the bank").fill("copy")
+    page.get_by_label("Bank (created").fill("copy")
     drop(page, "memory.ama.jsonl", data.text)
-    page.get_by_role("heading", name="What would be done").wait_for()
+    page.get_by_role("heading", name="Import plan").wait_for()
     assert len(client.get("/v1/banks").json()["banks"]) == 1
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_role("heading", name="Receipt").wait_for()
     page.get_by_text("read back", exact=True).first.wait_for()
     assert client.get("/v1/banks/copy").json()["memories"] == 2
-    page.get_by_role("link", name="To the bank").click()
+    page.get_by_role("link", name="Open the bank").click()
     page.get_by_role("link", name="Ada drinks tea").wait_for()
     page = tab.go(f"b/{bank}/import")
     drop(page, "broken.ama.jsonl", '{"_kind": "header"')
@@ -93,7 +93,7 @@ def test_a_sealed_file_is_verified_step_by_step(
     page = tab.go("verify")
     drop(page, "memory.pam.jsonl", sealed)
     page.get_by_role("heading", name="memory.pam.jsonl: good").wait_for()
-    page.get_by_label("look at every record").check()
+    page.get_by_label("Verify every record").check()
     drop(page, "memory.pam.jsonl", sealed.replace("drinks tea", "drinks rum"))
     page.get_by_role("heading", name="memory.pam.jsonl: tampered").wait_for()
     assert page.locator("li strong.bad").count() >= 1
@@ -109,9 +109,9 @@ def test_what_is_held_back_is_judged(tab: Watched, server: tuple[str, Served], b
     assert len(client.get(f"{BANK}/quarantine").json()["held"]) == 2
     page = tab.go(f"b/{bank}/quarantine")
     page.get_by_role("button", name="Release").first.click()
-    page.get_by_text("It is released.").first.wait_for()
+    page.get_by_text("Released.").first.wait_for()
     page.get_by_role("button", name="Reject").click()
-    page.get_by_text("It is rejected.").first.wait_for()
+    page.get_by_text("Rejected.").first.wait_for()
     assert client.get(f"{BANK}/quarantine").json()["held"] == []
     assert client.get(BANK).json()["states"]["rejected"] == 1
 
@@ -130,10 +130,10 @@ def test_backups_are_made_and_their_freshness_is_seen(
         page.goto(f"{address}/#/backups")
         page.get_by_text("none was made from here yet").wait_for()
         page.get_by_role("button", name="Back up now").click()
-        page.get_by_text("Made, and read again").wait_for()
+        page.get_by_text("Backup created and verified").wait_for()
         page.locator("table").wait_for()
         page.get_by_role("button", name="Verify the newest").click()
-        page.get_by_role("heading", name="Read again").wait_for()
+        page.get_by_role("heading", name="Verified").wait_for()
         page.close()
 
 
@@ -146,7 +146,7 @@ def test_where_an_operators_token_is_set_the_page_asks_for_it(browser: Any, own_
         served.client().post("/v1/banks", json={"name": "assistant"}, headers=said)
         page = browser.new_page()
         page.goto(address)
-        page.get_by_label("The operator's token").fill(token)
+        page.get_by_label("Operator token").fill(token)
         assert "assistant" not in page.locator("main").inner_text()
         page.keyboard.press("Enter")
         page.get_by_text("assistant").wait_for()

@@ -144,6 +144,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether whoever took the request has seen that it is the token's audience who presents it."""
     selection: Selection
     """Which store is meant."""
+    roots: tuple[str | Path, ...] | None = None
+    """Folders that paths have to be in, besides those of the options; None for any."""
     unlocking: Unlocking = Unlocking()
     """What encrypted files are decrypted with."""
 

@@ -49,9 +49,14 @@ class HasContext(Protocol[_C_co]):
 
 
 class Awaited:
-    """A class whose methods are awaited: each runs, in a thread, on the plain object."""
+    """A class whose methods are awaited: each runs, in a thread, on the plain object.
 
-    _plain: Any
+    Args:
+        plain: That object.
+    """
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
 
 
 class Method(Generic[_P, _R]):
@@ -127,7 +132,7 @@ def method(
 
         def call(self: Any, /, *args: _P.args, **given: _P.kwargs) -> _R:
             with hints_for_python():
-                options = declared.options(*args, **given)
+                options = options_of(declared, *args, **given)
                 result = run_on(self, declared, options, context)
                 if check is not None:
                     check(result)
@@ -149,6 +154,21 @@ def call(function: Callable[Concatenate[Any, _P], _R]) -> Method[_P, _R]:
         return update_wrapper(there, function)
 
     return Method(load)
+
+
+def options_of(operation: Operation[Any, _O, _P, Any], /, *args: _P.args, **given: _P.kwargs) -> _O:
+    """Return the options that a call gives.
+
+    Raises:
+        TypeError: If it gives what there is not; named after the operation.
+        UsageError: If a value cannot be meant.
+    """
+    try:
+        return operation.options(*args, **given)
+    except TypeError as error:
+        made = f"{getattr(operation.options, '__qualname__', '')}.__init__()"
+        named = f"{operation.name.rpartition(' ')[2]}()"
+        raise TypeError(str(error).replace(made, named)) from None
 
 
 def run_on(
@@ -187,7 +207,7 @@ def function(
 
     def call(*args: _P.args, **given: _P.kwargs) -> _R:
         with hints_for_python():
-            options = operation.options(*args, **given)
+            options = options_of(operation, *args, **given)
             with context() as there:
                 return operation.run(there, options)
 

@@ -18,6 +18,7 @@ from makers.common import (
     signing_key,
     write_json,
 )
+from makers.logged import logged_files
 from makers.samples import Record
 from makers.variants import variants
 
@@ -126,6 +127,7 @@ def whole_files() -> list[dict[str, Any]]:
         *_odd_sections(),
         *_odd_bodies(plain),
         *_odd_documents(),
+        *logged_files(lambda held, **said: _sealed(held, statement(held, **said))),
     ]
     # A place that the format leaves open lists every outcome it allows.
     return [

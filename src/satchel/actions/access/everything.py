@@ -7,10 +7,12 @@ edges that join what was found. What is retired, in quarantine or still arriving
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from satchel.actions.access.account import (
     Account,
@@ -23,11 +25,16 @@ from satchel.actions.access.account import (
     Write,
 )
 from satchel.actions.opened import OpenBank
+from satchel.actions.operating.options import PathOptions
+from satchel.actions.options import NOT_FOR_MODELS, OnProgress, OptionalOutputFile, Overwrite
+from satchel.actions.paths.permission import Permission, file_to_write
 from satchel.actions.permitted.owning import require_owner
+from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.records import Edge, Erasure, Model, Source, Status
 from satchel.memory.times import now
+from satchel.ports.operations import Option, operation, texts
 from satchel.ports.rows import PENDING, Filter
 from satchel.stores.mentions import Mentions
 
@@ -40,7 +47,7 @@ Progress = Callable[[int, int], None]
 """Told of the records that were looked at, and how many there are; each is looked at twice."""
 
 
-class Everything(msgspec.Struct, frozen=True, kw_only=True):
+class Everything(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much was found."""
 
     bank: str
@@ -56,6 +63,64 @@ class Everything(msgspec.Struct, frozen=True, kw_only=True):
 
     blobs_not_searched: int
     """Contents of files that are kept apart; they are not looked into."""
+
+    output: str | None = None
+    """The file that was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EverythingOptions(PathOptions):
+    """About whom to report, and where to."""
+
+    about: Annotated[
+        str | Sequence[str],
+        Option("Name, user ID or address. Repeatable: any of them counts.", metavar="NAME"),
+    ]
+    output: OptionalOutputFile = None
+    to: Annotated[Literal["markdown", "json"], Option("Format of the report.")] = "markdown"
+    overwrite: Overwrite = False
+    progress: OnProgress = None
+
+
+@operation(
+    EverythingOptions,
+    name="everything",
+    example='satchel everything --about "Ada Lovelace" --about ada@example.com -o ada.md',
+    absent={**NOT_FOR_MODELS, "http": "The report is a file on the machine of the store."},
+)
+def report_everything(
+    bank: OpenBank, options: EverythingOptions, *, permission: Permission | None = None
+) -> Everything:
+    """Report everything a bank holds about a person, in one private file.
+
+    The whole log is read: memories, edges, turns of conversations, versions that were replaced or
+    deleted, what is in quarantine, with where each came from; and what was erased, when and why.
+
+    Args:
+        bank: The bank.
+        options: About whom, and where to.
+        permission: Where the path may lead; as the options say by default.
+
+    Raises:
+        UsageError: If there is no name, or one that nothing can be found by.
+        VerificationError: If the store is not what was signed.
+        TargetError: If the file cannot be written.
+    """
+    require_owner(bank.settings, "everything")
+    if options.output is None:
+        raise UsageError("a report goes to a file", field="output")
+    with (
+        file_to_write(bank.settings, options.output, permission or options.permission) as outlet,
+        outlet.writing(overwrite=options.overwrite) as stream,
+    ):
+        done = tell_everything(
+            bank,
+            texts(options.about),
+            lambda text: stream.write(text.encode()),
+            as_json=options.to == "json",
+            progress=options.progress,
+        )
+    return replace(done, output=str(options.output))
 
 
 def tell_everything(

@@ -58,11 +58,11 @@ def undo(
 
 
 def undo_agent_in(
-    bank: OpenBank, wanted: str | None = None, *, reason: str | None = None
+    bank: OpenBank, wanted: str | None = None, *, reason: str | None = None, dry_run: bool = False
 ) -> Undone:
     """Take an import into an open bank back; see ``undo``."""
     require_owner(bank.settings, "undo")
-    return with_agent(bank.settings, undo_in(bank, wanted, reason=reason))
+    return with_agent(bank.settings, undo_in(bank, wanted, reason=reason, dry_run=dry_run))
 
 
 def with_agent(settings: Settings, done: Undone) -> Undone:

@@ -38,6 +38,7 @@ from satchel.actions.backing_up.running import run_backup
 from satchel.actions.backing_up.sessions import SessionBack
 from satchel.actions.backing_up.whole_agents.returning import AgentsBack, agents_in
 from satchel.actions.config import Settings
+from satchel.actions.default_bank import default_bank, set_default_bank
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.keys.told import Owners
 from satchel.actions.moving.copies import opened_at
@@ -137,7 +138,7 @@ class Restoring:
         self._settings = settings if into is None else _at(settings, into)
         self._owners, self._keys = owners, texts(asked.trusted_keys)
         self._banks, self._agents_named = texts(asked.banks), texts(asked.agents)
-        self._in_use = settings.store
+        self._in_use, self._default = settings.store, default_bank(settings)
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
         # Somebody who says that more is lost means this store from now on, wherever it is.
@@ -170,6 +171,7 @@ class Restoring:
             banks = [self._put(store, one, found, dry_run=True) for one in made]
             if not self._asked.dry_run:
                 banks = [self._put(store, one, found, dry_run=False) for one in made]
+                self._keep_default([one.bank for one in made])
                 pairs = zip(made, banks, strict=True)
                 accounts = [self._account(store, found, one, bank) for one, bank in pairs]
         return self._restored(
@@ -180,6 +182,12 @@ class Restoring:
             files=list(self._files(found)) if wants_files else [],
             agents=list(agents.put()),
         )
+
+    def _keep_default(self, banks: list[str]) -> None:
+        """Let a store beside the one in use have the same default bank, if it has none."""
+        is_beside = not is_same(self._target, self._in_use)
+        if is_beside and self._default in banks and default_bank(self._settings) is None:
+            set_default_bank(self._settings, self._default)
 
     @property
     def _wants_files(self) -> bool:

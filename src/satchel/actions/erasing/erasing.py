@@ -7,7 +7,7 @@ is looked through for pieces of them. Source: docs/decisions/0041.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,10 @@ from satchel.actions.erasing.fragments import Fragments
 from satchel.actions.erasing.holders import HOLDERS, Holder
 from satchel.actions.erasing.inside import Inside
 from satchel.actions.erasing.kinship import Kinship, Why
+from satchel.actions.erasing.options import EraseOptions
 from satchel.actions.erasing.scanning import StillSaid, scan, still_said, unreached
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import keep, refuse_copy, signer, tool
 from satchel.actions.wiring import writer_key
@@ -31,6 +33,7 @@ from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.records import Erasure, Status
 from satchel.memory.times import now
+from satchel.ports.operations import PathText, operation, texts
 from satchel.seal.encryption.unlocking import in_environment
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
@@ -44,30 +47,6 @@ _SCANNED = 2 << 20
 
 Progress = Callable[[int, int], None]
 """Told how much is done of all there is to do, in no unit."""
-
-
-class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be erased, and how."""
-
-    ids: Sequence[str] = ()
-    """Ids of any memory, edge, turn or file, or their first digits."""
-
-    where: Mapping[str, Sequence[str]] = {}
-    """Conditions by name, as ``choosing.CONDITIONS``: all have to hold, one of the values each."""
-
-    cascade: bool = False
-    """Whether everything goes that was drawn from what is erased, or is part of it."""
-
-    reason: str | None = None
-    """For whoever reads the log; it is not erased itself."""
-
-    scan: bool = True
-    """Whether all that can be reached is looked through afterwards."""
-
-    receipt: Path | None = None
-    """A file for a copy of the signed report."""
-
-    dry_run: bool = False
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -132,41 +111,53 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return int(bool(self.found or not self.finished or self.arriving))
 
 
-def erase(bank: OpenBank, wanted: EraseOptions, *, progress: Progress | None = None) -> Erased:
-    """Erase records for good: their bytes go, their places in the log stay proved.
+@operation(
+    EraseOptions,
+    name="erase",
+    example="satchel erase --where user=ada --cascade --dry-run",
+    absent=NOT_FOR_MODELS,
+)
+def erase(bank: OpenBank, options: EraseOptions) -> Erased:
+    """Erase memories permanently, also current ones, with their versions and links.
+
+    Their contents are deleted from the store, its indexes, its log and the memory files; the log
+    still verifies. Then all bytes that can be reached are searched for remnants, and a signed
+    report lists what was erased, where remnants are left, and what could not be reached. This
+    cannot be undone.
 
     Args:
-        bank: The bank, open for writing; or for reading, when nothing is to be done.
-        wanted: What goes.
-        progress: Told how far it is.
+        bank: The bank, open for writing; or for reading, for a dry run.
+        options: What to erase.
 
     Raises:
-        UsageError: If nothing is asked for, or an id could be that of several, or of no memory.
+        UsageError: If nothing is named, or an ID is ambiguous.
         UnknownMemoryError: If there is no such record.
         ReadOnlyStoreError: If no key may add to the bank here.
         VerificationError: If the store is not what was signed.
         StoreError: If it cannot be written; groups that were erased before stay so.
     """
     require_owner(bank.settings, "erase")
-    refuse_copy(bank.settings, wanted.receipt)
+    refuse_copy(bank.settings, _file(options.receipt))
     with closing(Kinship()) as kin:
-        erasing = _Erasing(bank, wanted, kin, progress)
+        erasing = _Erasing(bank, options, kin)
         planned = erasing.plan()
-        if wanted.dry_run:
+        if options.dry_run:
             return planned
         return erasing.carry_out(planned)
+
+
+def _file(path: PathText | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 class _Erasing:
     """One erasure, from the plan to the report."""
 
-    def __init__(
-        self, bank: OpenBank, wanted: EraseOptions, kin: Kinship, progress: Progress | None
-    ) -> None:
+    def __init__(self, bank: OpenBank, wanted: EraseOptions, kin: Kinship) -> None:
         self._bank = bank
         self._wanted = wanted
         self._kin = kin
-        self._progress = progress
+        self._progress = wanted.progress
         self._began = now()
         self._gone = Counter[str]()
         self._fragments = Fragments()
@@ -177,7 +168,7 @@ class _Erasing:
         """Find out what goes."""
         wanted, kin = self._wanted, self._kin
         with self._bank.ledger.reading() as view:
-            choice = Choice(view, wanted.ids, wanted.where)
+            choice = Choice(view, texts(wanted.ids), wanted.where)
             self._total = 3 * view.head.size + _SCANNED // _STEP
             kin.choose(choice.ids)
             for logged in view.scan():
@@ -310,7 +301,7 @@ class _Erasing:
             notes=notes,
         )
         receipt = receipt_of(account, signer(settings, None))
-        ids, problems = keep(settings, [receipt], self._wanted.receipt)
+        ids, problems = keep(settings, [receipt], _file(self._wanted.receipt))
         return msgspec.structs.replace(
             done, receipt=ids[0] if ids else None, notes=[*done.notes, *problems]
         )

@@ -1,27 +1,94 @@
 """Recovering the original of a redacted memory, for those for whom it was sealed."""
 
+from collections.abc import Callable
+
 import msgspec
 
+from satchel.actions.erasing.options import RecoverOptions
 from satchel.actions.memories.naming import find_memory
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import NOT_FOR_MODELS, SECRETS
+from satchel.actions.paths.permission import file_to_write
 from satchel.actions.permitted.owning import require_owner
-from satchel.errors import SigningKeyError, VerificationError
+from satchel.actions.signing import signing_key
+from satchel.errors import SigningKeyError, UsageError, VerificationError
 from satchel.ledger.erasure.targets import SEALED
 from satchel.memory.parts import JsonObject
+from satchel.ports.operations import operation, path_text
+from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.records import open_record
 from satchel.seal.sealed_originals import age_file, original, original_by
 from satchel.seal.signing.key import SigningKey
 
 
-class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """The original of a redacted memory; in the bank stays its form."""
+class Recovered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The original of a redacted memory. The bank still has the redacted form."""
 
     id: str
-    record: JsonObject
-    """All of it; its id is the hash of the rest."""
+    record: JsonObject = {}
+    """All of it, unless it was written to a file; its ID is the hash of the rest."""
+
+    output: str | None = None
+    """The file that was written."""
 
 
-def recover(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
+@operation(
+    RecoverOptions,
+    name="recover",
+    example="satchel recover 3f9a2c --output original.json",
+    absent={**NOT_FOR_MODELS, "http": SECRETS},
+)
+def recover(
+    bank: OpenBank, options: RecoverOptions, *, owner: Callable[[], SigningKey] | None = None
+) -> Recovered:
+    """Show the original of a redacted memory. This needs a key that it was sealed for.
+
+    Nothing is restored: the bank keeps the redacted form. The original is verified by its ID. An
+    age file is opened by an identity that is stored here, or named before the command:
+    `satchel --identity FILE recover`.
+
+    Args:
+        bank: The bank.
+        options: Which memory.
+        owner: Returns the key that it was sealed for, if no identity opens it.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        SigningKeyError: If it is not redacted, nothing was kept of it, or not for this key.
+        VerificationError: If what was kept is not the original.
+    """
+    output = path_text(options.output)
+    if options.sealed:
+        if output is None:
+            raise UsageError("an age file goes to a file", field="sealed", hint="Add --output.")
+        identity, content = kept_age_file(bank, options.memory)
+        return _written(bank, identity, content, output, options)
+    named, passphrase = options.signing_key, options.passphrase
+    found = None if named is not None else recover_by_identity(bank, options.memory)
+    if found is None:
+        key = (
+            owner()
+            if owner is not None
+            else signing_key(bank.settings, named, passphrase=passphrase)[0]
+        )
+        found = recover_by_key(bank, options.memory, key)
+    if output is None:
+        return found
+    return _written(bank, found.id, canonical_checked(found.record) + b"\n", output, options)
+
+
+def _written(
+    bank: OpenBank, identity: str, content: bytes, output: str, options: RecoverOptions
+) -> Recovered:
+    with (
+        file_to_write(bank.settings, output) as outlet,
+        outlet.writing(overwrite=options.overwrite) as stream,
+    ):
+        stream.write(content)
+    return Recovered(id=identity, output=output)
+
+
+def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
     """Return the original of a redacted memory. Nothing is put back.
 
     Args:

@@ -5,7 +5,7 @@ All versions of what is named are redacted. Source: docs/decisions/0041.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,9 +13,11 @@ import msgspec
 
 from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.erasing.choosing import Choice
+from satchel.actions.erasing.options import RedactOptions
 from satchel.actions.inferring.models import detector_of, extractor
 from satchel.actions.memories.naming import find_memory, versions_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.tokens.issuing import audience_of
 from satchel.actions.wiring import writer_key
 from satchel.errors import LimitError, PermissionRefusedError, StoreBusyError, UsageError
@@ -27,6 +29,7 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Redaction
 from satchel.memory.times import now
+from satchel.ports.operations import operation, texts
 from satchel.ports.rows import Filter
 from satchel.screen.redacting import MOST_FIELDS, Redacting, Replaced
 from satchel.seal.encoding.jcs import canonical_checked
@@ -41,34 +44,6 @@ _LEFT = "the owner has to rid the store of the bytes: satchel prune"
 
 Progress = Callable[[int, int], None]
 """Told how many memories were looked at, and how many there are at most."""
-
-
-class RedactOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be redacted, and how."""
-
-    ids: Sequence[str] = ()
-    where: Mapping[str, Sequence[str]] = {}
-    """Conditions by name, as ``choosing.CONDITIONS``."""
-
-    kinds: Sequence[str] = ()
-    """Kinds of ``screen.redacting.KINDS``; all when neither these, texts nor fields are given."""
-
-    texts: Sequence[str] = ()
-    """Words that are replaced wherever they stand by themselves."""
-
-    fields: Sequence[str] = ()
-    """JSON pointers of members that are replaced as a whole."""
-
-    detector: str | None = None
-    """What looks for personal data besides our own rules: ``presidio``."""
-
-    recover_for: Sequence[str] = ()
-    """Keys for which the originals are kept, sealed: names of keys here, or did:keys."""
-
-    recover_to: Sequence[str] = ()
-    """Recipients for whom the originals are kept as age files: ``age1...``, files, identities."""
-
-    dry_run: bool = False
 
 
 class RedactedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,13 +97,25 @@ class _Form(NamedTuple):
     replaced: list[Replaced]
 
 
-def redact(bank: OpenBank, wanted: RedactOptions, *, progress: Progress | None = None) -> Redacted:
-    """Replace personal data in memories by tokens such as ``[REDACTED:email:1]``.
+@operation(
+    RedactOptions,
+    name="redact",
+    example="satchel redact --where user=ada --dry-run",
+    absent=NOT_FOR_MODELS,
+)
+def redact(bank: OpenBank, wanted: RedactOptions) -> Redacted:
+    """Redact personal data and secrets in memories: replace them by tokens of their kind.
 
-    Ids, types, parents, times and standing stay; heads and proofs hold as before.
+    A token looks like `[REDACTED:email:1]`. IDs, parents and times stay, and the log still
+    verifies. All versions of a memory are redacted. Whose memory it is stays, unless `--field`
+    names it.
+
+    Args:
+        bank: The bank, open for writing; or for reading, for a dry run.
+        wanted: What to redact, and how.
 
     Raises:
-        UsageError: If nothing is asked for, a kind is unknown, or a pointer is none.
+        UsageError: If nothing is named, a kind is unknown, or a pointer is none.
         UnknownMemoryError: If there is no such memory.
         PermissionRefusedError: If a holder who may not read asks by conditions.
         RedactionRefusedError: If somebody erased one of them meanwhile.
@@ -144,9 +131,9 @@ def redact(bank: OpenBank, wanted: RedactOptions, *, progress: Progress | None =
         raise PermissionRefusedError("only the owner keeps originals")
     detector = None if wanted.detector is None else detector_of(wanted.detector)
     more = () if detector is None else (detector,)
-    kinds = Redacting(wanted.kinds, wanted.texts, wanted.fields, _people, more)
-    keys = [audience_of(bank.settings, name) for name in wanted.recover_for]
-    age = list(lock_for(bank.settings, wanted.recover_to).recipients)
+    kinds = Redacting(texts(wanted.kinds), texts(wanted.texts), texts(wanted.fields), _people, more)
+    keys = [audience_of(bank.settings, name) for name in texts(wanted.recover_for)]
+    age = list(lock_for(bank.settings, texts(wanted.recover_to)).recipients)
     told = _Told(bank.id, wanted.dry_run)
     if detector is not None:
         told.notes.append(detector.note)
@@ -159,8 +146,8 @@ def redact(bank: OpenBank, wanted: RedactOptions, *, progress: Progress | None =
         if forms and not wanted.dry_run:
             _log(asked, forms, keys, age)
         told.add(len(chosen), forms)
-        if progress is not None:
-            progress(size if after is None else after + 1, size)
+        if wanted.progress is not None:
+            wanted.progress(size if after is None else after + 1, size)
         place = after
     return told.done(bank, [*keys, *age])
 
@@ -225,14 +212,14 @@ def _group(view: View, wanted: RedactOptions, after: int) -> tuple[list[Logged],
     if not wanted.where:
         if not wanted.ids:
             raise UsageError(
-                "what is to be redacted was not said",
-                field="id",
-                hint="Name ids, or say --where user=NAME.",
+                "nothing to redact is named",
+                field="ids",
+                hint="Name IDs, or add --where user=NAME.",
             )
-        named = [find_memory(view, one) for one in wanted.ids]
+        named = [find_memory(view, one) for one in texts(wanted.ids)]
         found = {each.seq: each for one in named for each in (one, *versions_of(view, one))}
         return [found[seq] for seq in sorted(found)], None
-    choice = Choice(view, wanted.ids, wanted.where)
+    choice = Choice(view, texts(wanted.ids), wanted.where)
     rows = list(islice(view.scan(_ENTRIES, after=after), _TOGETHER))
     end = rows[-1].seq if len(rows) == _TOGETHER else None
     return [logged for logged in rows if choice.takes(logged)], end

@@ -16,6 +16,7 @@ from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import LockedError, UnknownJobError, UsageError
 from satchel.jobs.job import Job, Part, job_id, jobs_of
 from satchel.jobs.journal import Journal, journals
+from satchel.jobs.steps import OnStep
 from satchel.ports.store import Store
 from satchel.seal.artifact.body import Progress
 from satchel.seal.verify.verification import Outcome
@@ -57,7 +58,7 @@ def resume_job(
     owner: Owners,
     *,
     on_reading: Progress | None = None,
-    on_logging: Progress | None = None,
+    on_step: OnStep | None = None,
 ) -> Imported:
     """Go on with an import that was cut short, as it was begun.
 
@@ -66,7 +67,7 @@ def resume_job(
         wanted: The job's id, or the start of it.
         owner: Gives the key that owns banks that are made.
         on_reading: As in ``ImportOptions``.
-        on_logging: As in ``ImportOptions``.
+        on_step: As in ``ImportOptions``.
 
     Raises:
         UnknownJobError: If there is no such job.
@@ -105,7 +106,7 @@ def resume_job(
         trusted_keys=tuple(said.get("trusted", ())),
         goes_on=job.id,
         on_reading=on_reading,
-        on_logging=on_logging,
+        on_step=on_step,
     )
     return import_file(settings, Path(job.input), said.get("bank"), owner, options)
 

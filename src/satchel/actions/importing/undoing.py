@@ -47,8 +47,14 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def list_imports(settings: Settings, bank: str | None) -> list[ImportLine]:
     """Return the imports into a bank, in the order in which they began."""
-    require_owner(settings, "undo")
-    with opened_bank(settings, bank) as opened, opened.ledger.reading() as view:
+    with opened_bank(settings, bank) as opened:
+        return list_imports_in(opened)
+
+
+def list_imports_in(bank: OpenBank) -> list[ImportLine]:
+    """Return the imports into an open bank, in the order in which they began."""
+    require_owner(bank.settings, "undo")
+    with bank.ledger.reading() as view:
         found = view.imports()
         sources = view.get([one.source for one in found])
         lines = []
@@ -122,7 +128,7 @@ def _chosen_import(found: list[Import], wanted: str | None) -> Import:
         there = [one for one in found if enough and one.source.startswith(start)]
     if len(there) != 1:
         what = "an import" if wanted is None else f"one import {wanted!r}"
-        raise UnknownImportError(f"there is not {what} here", hint="See: satchel undo --list")
+        raise UnknownImportError(f"there is not {what} here", hint="See: satchel bank imports")
     return there[0]
 
 

@@ -4,7 +4,7 @@ from itertools import islice
 
 import msgspec
 
-from satchel.actions.memories.values import memory_of, notes_of, state_of
+from satchel.actions.memories.values import has_expired, memory_of, notes_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.ledger.columns import LINKS
 from satchel.ledger.logged import Logged
@@ -66,7 +66,12 @@ def graph(bank: OpenBank, *, limit: int, everything: bool) -> Graph:
         view.require_columns(LINKS)
         moment = now()
         wanted = Filter(types=_NODES, retired=everything, held=everything)
-        found = list(islice(view.newest(wanted), limit + 1))
+        there = (
+            logged
+            for logged in view.newest(wanted)
+            if everything or not has_expired(logged, moment)
+        )
+        found = list(islice(there, limit + 1))
         chosen = found[:limit]
         nodes = [_node(view, logged, moment) for logged in chosen]
         positions = {node.id: position for position, node in enumerate(nodes)}

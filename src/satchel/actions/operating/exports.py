@@ -18,6 +18,7 @@ from satchel.actions.operating.options import (
     ONE_FILE,
     AcceptLoss,
     AgentName,
+    ContainedOptions,
     DryRun,
     EncryptTo,
     FailOnLoss,
@@ -63,7 +64,7 @@ To = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportSettings(SelectionOptions, PathOptions):
+class ExportSettings(SelectionOptions):
     """Which memories to export, and how."""
 
     to: To = None
@@ -96,7 +97,7 @@ class ExportSettings(SelectionOptions, PathOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class ExportRequest(ExportSettings):
+class ExportRequest(ExportSettings, PathOptions):
     """What to export, where to, and how."""
 
     path: Annotated[
@@ -116,7 +117,7 @@ class ExportRequest(ExportSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class ExportBankRequest(ExportSettings):
+class ExportBankRequest(ExportSettings, ContainedOptions):
     """Which bank to export, where to, and how."""
 
     bank_id: Annotated[str, Option("Name or ID of the bank.", examples=["assistant"])]
@@ -196,8 +197,7 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
     the provider's memories of the user with the bank's name are exported.
 
     Raises:
-        ContainmentError: If the path is not where it may be, or nothing says where; a
-            ``ValueError``.
+        ContainmentError: If the path is outside the roots; a ``ValueError``.
         PathRefusedError: If there is a link on the way, or the like.
         LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If it cannot be written; nothing is left behind then.
@@ -332,6 +332,16 @@ def _options(
         source_agent=SourceAgent(name=options.agent) if options.agent else None,
         progress=_progress(options),
     )
+
+
+def check(options: ExportRequest, output: Path) -> None:
+    """Check what can be checked without a bank.
+
+    Raises:
+        UsageError: If a moment, a type or the format cannot be meant.
+    """
+    selected(options)
+    is_signed(output, options.to)
 
 
 def selected(options: SelectionOptions) -> Selection:

@@ -16,6 +16,7 @@ from satchel.actions.operating.options import (
     SERVER,
     SERVER_KEYS,
     AcceptLoss,
+    ContainedOptions,
     DryRun,
     IgnoreSidecar,
     PathOptions,
@@ -39,7 +40,7 @@ from satchel.actions.wiring import shown_address
 from satchel.disk.reading import OpenFile
 from satchel.errors import ReadOnlyStoreError
 from satchel.jobs.callbacks import teller
-from satchel.ports.operations import Absent, Option, PathText, operation, texts
+from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.seal.artifact.body import Progress as OnBytes
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
@@ -62,7 +63,7 @@ From = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportSettings(PathOptions):
+class ImportSettings(Options):
     """How to import."""
 
     from_: From = None
@@ -128,7 +129,7 @@ class ImportSettings(PathOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class ImportRequest(ImportSettings):
+class ImportRequest(ImportSettings, PathOptions):
     """What to import, and how."""
 
     path: Annotated[
@@ -144,7 +145,7 @@ class ImportRequest(ImportSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class ImportBankRequest(ImportSettings):
+class ImportBankRequest(ImportSettings, ContainedOptions):
     """What to import into which bank, and how."""
 
     bank_id: Annotated[
@@ -196,8 +197,7 @@ def import_(target: ImportTarget, options: ImportRequest) -> Imported:
     export of your own chats, is imported into the default bank.
 
     Raises:
-        ContainmentError: If the path is not where it may be, or nothing says where; a
-            ``ValueError``.
+        ContainmentError: If the path is outside the roots; a ``ValueError``.
         PathRefusedError: If there is a link on the way, or the file has a second name.
         InputError: If it cannot be read or is malformed; nothing is changed then.
         VerificationError: If it is sealed, and does not verify.
@@ -236,7 +236,9 @@ def import_bank(banks: Banks, options: ImportBankRequest) -> Imported:
         return _imported(target, options, options.path)
 
 
-def _imported(target: ImportTarget, options: ImportSettings, path: PathText) -> Imported:
+def _imported(
+    target: ImportTarget, options: ImportRequest | ImportBankRequest, path: PathText
+) -> Imported:
     settings, permission = target.settings, target.permission or options.permission
     if target.read_only and not options.dry_run:
         raise ReadOnlyStoreError("opened for reading", file=shown_address(settings.store))

@@ -235,7 +235,7 @@ class _Work:
             number = len(view.open_imports())
         if not number:
             return []
-        return [f"{number} imports into it are not complete; see: satchel undo --list"]
+        return [f"{number} imports into it are not complete; see: satchel bank imports"]
 
     def _name(self, bank: str) -> str | None:
         with opened_store(self._source, read_only=True) as store, store.reading() as reader:

@@ -127,7 +127,32 @@ Progress = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class PathOptions(Options):
-    """Where the paths of a call may lead."""
+    """Where the paths of a call may lead: anywhere, unless somebody says otherwise.
+
+    They are written in the program, or typed. Paths from elsewhere (a request, a model) come with
+    roots, or with a permission of the interface's own.
+    """
+
+    roots: Annotated[
+        PathText | Sequence[PathText] | None,
+        Option(
+            "Folders that the path must be in, within those that the operator allows. Default:"
+            " anywhere.",
+            cli=TYPED,
+            http=OPERATOR,
+        ),
+    ] = None
+
+    @property
+    def permission(self) -> Permission:
+        """Where paths may lead."""
+        roots = None if self.roots is None else texts(self.roots)
+        return Permission(allowed_roots=roots, allow_uncontained=roots is None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainedOptions(Options):
+    """Where the paths of a call may lead that serves others: nowhere, unless somebody says so."""
 
     allowed_roots: Annotated[
         PathText | Sequence[PathText] | None,

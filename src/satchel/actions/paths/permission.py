@@ -122,7 +122,8 @@ def folder_to_read(
 
 def is_contained(settings: Settings, permission: Permission = OWN) -> bool:
     """Tell whether there are folders that nothing that is read or written may be outside of."""
-    return settings.options.portability.roots is not None or permission.allowed_roots is not None
+    said = (settings.options.portability.roots, settings.roots, permission.allowed_roots)
+    return any(roots is not None for roots in said)
 
 
 def require_uncontained(settings: Settings, place: str, permission: Permission = OWN) -> None:
@@ -146,6 +147,8 @@ def _roots(settings: Settings, path: Said, permission: Permission) -> Roots | No
     lists: list[Iterable[Said]] = []
     if settings.options.portability.roots is not None:
         lists.append(settings.options.portability.roots)
+    if settings.roots is not None:
+        lists.append([absolute_root(root) for root in settings.roots])
     if permission.allowed_roots is not None:
         said = permission.allowed_roots
         roots = [said] if isinstance(said, str | os.PathLike) else said

@@ -1,6 +1,6 @@
 """Receipts that are on this machine, in a bank or in a file: listed, shown, verified."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -57,11 +57,18 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     signed_by: list[str] = []
     problem: str | None = None
+    others: list["Receipt"] = []
+    """The other receipts of a file that holds several."""
 
     @property
     def exit_status(self) -> int:
-        """0 when somebody who is trusted signed it; 3 otherwise."""
-        return 0 if self.standing == "good" else 3
+        """0 when somebody who is trusted signed it, and the others; 3 otherwise."""
+        return 0 if all(one.standing == "good" for one in (self, *self.others)) else 3
+
+
+def first_of(receipts: Sequence[Receipt]) -> Receipt:
+    """Return the first of several receipts, which has the others."""
+    return msgspec.structs.replace(receipts[0], others=list(receipts[1:]))
 
 
 def list_receipts(

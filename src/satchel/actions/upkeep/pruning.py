@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from satchel.actions.backing_up.holding import list_erased
+from satchel.actions.erasing.options import PruneMemoryOptions
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import writer_key
 from satchel.errors import UsageError
@@ -18,6 +20,7 @@ from satchel.ledger.repairing import DAMAGED
 from satchel.ledger.view import View
 from satchel.memory.records import Erasure
 from satchel.memory.times import format_time, now, read_time
+from satchel.ports.operations import operation
 from satchel.ports.rows import Filter, Row
 from satchel.seal.sealing import seal
 
@@ -76,11 +79,43 @@ def moment_of(text: str) -> str:
     found = read_time(text.strip())
     if found is None:
         raise UsageError(
-            f"neither a date nor an age: {text}",
+            f"not a date and not an age: {text}",
             field="superseded-before",
             hint="Write 2026-01-31, 2026-01-31T12:00:00Z, 12h, 90d, 8w or 2y.",
         )
     return found
+
+
+@operation(
+    PruneMemoryOptions,
+    name="prune",
+    example="satchel prune --superseded-before 90d --dry-run",
+    absent=NOT_FOR_MODELS,
+)
+def prune_memories(bank: OpenBank, options: PruneMemoryOptions) -> Pruned:
+    """Erase memories that were superseded long ago. Their contents are deleted.
+
+    The log still verifies, and records of each that it was erased, when and why. Current memories
+    are not touched. Copies of the store that were made before still have them.
+
+    Args:
+        bank: The bank, open for writing; or for reading, for a dry run.
+        options: Which.
+
+    Raises:
+        UsageError: If the time is no time and no age.
+        VerificationError: If the store is not what was signed.
+        StoreError: If it cannot be written; groups that were erased before stay so.
+    """
+    require_owner(bank.settings, "prune")
+    return prune(
+        bank,
+        moment_of(options.superseded_before),
+        deleted=options.include_deleted,
+        reason=options.reason,
+        dry_run=options.dry_run,
+        progress=options.progress,
+    )
 
 
 def prune(

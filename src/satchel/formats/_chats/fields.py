@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, Protocol
 
@@ -30,6 +30,9 @@ _OF_THE_ACCOUNT = frozenset(
         *("library_files.json", "tasks.json"),
     }
 )
+_MANIFEST = re.compile(r"(export_)?manifest(-\d+)?\.json")
+"""Names of lists of the files of an export."""
+
 _MEDIA = frozenset(
     {
         *("png", "jpg", "jpeg", "gif", "webp", "heic", "svg", "bmp", "tif", "tiff"),
@@ -175,7 +178,12 @@ def _made(
 
 
 def from_files(
-    archive: Archive, reading: Reading, place: Place, by_file: dict[str, OfRows | None]
+    archive: Archive,
+    reading: Reading,
+    place: Place,
+    by_file: dict[str, OfRows | None],
+    *,
+    other_products: Collection[str] = (),
 ) -> Iterator[Model]:
     """Yield what is made of the files of an export; one that is damaged is refused by itself.
 
@@ -185,6 +193,7 @@ def from_files(
         place: What to call it in errors.
         by_file: What makes records of the rows of each file; None for one that is no memory. Files
             that are not in it are left to whoever asks.
+        other_products: Paths of files that hold no memory of this product.
     """
     left = Counter(_folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None)
     for file in archive.files:
@@ -194,7 +203,7 @@ def from_files(
         if make is None:
             is_one_of_many = left[_folder_of(file)] > _FEW
             kind = _folder_of(file) if is_one_of_many else _kind_of(file)
-            if _holds_none(file):
+            if file.path in other_products or _holds_none(file):
                 reading.report.ignore(kind)
             else:
                 reading.report.lost(kind, "a file of the export that is no memory")
@@ -216,7 +225,8 @@ def _folder_of(file: File) -> str:
 def _holds_none(file: File) -> bool:
     """Tell whether a file holds no memory: of the account, the product's page, or a medium."""
     name = file.name.lower()
-    return name in _OF_THE_ACCOUNT or name.rpartition(".")[2] in _MEDIA
+    is_listed = name in _OF_THE_ACCOUNT or _MANIFEST.fullmatch(name) is not None
+    return is_listed or name.rpartition(".")[2] in _MEDIA
 
 
 def _kind_of(file: File) -> str:

@@ -77,7 +77,8 @@ class Gemini:
                 for file in archive.files
                 if kinds[file.path] not in _PAGES
             }
-            read = from_files(archive, reading, place, by_file)
+            others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
+            read = from_files(archive, reading, place, by_file, other_products=others)
             for record in chain(read, found.events(), found.rest()):
                 some = True
                 yield record
@@ -86,6 +87,11 @@ class Gemini:
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
         read_only("an export of Gemini")
+
+
+def _is_ours(path: str) -> bool:
+    """Tell whether a path in an export of Google's names this product, now or as it was called."""
+    return any(name in path.lower() for name in ("gemini", "bard"))
 
 
 def _taking(file: File, kind: str, found: Activities) -> OfRows | None:

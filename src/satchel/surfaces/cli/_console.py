@@ -131,8 +131,11 @@ def safe(text: object) -> "Text":
 
 
 def _visible(text: object) -> str:
+    said = str(text)
+    if said.isprintable():
+        return said
     return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in said
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -124,6 +124,8 @@ def _on_stdout(result: Any) -> Any:
     """Return a result that names standard output as what was written, itself or in its export."""
     if hasattr(result, "export"):
         return replace(result, export=_on_stdout(result.export))
+    if hasattr(result, "output_path"):
+        return replace(result, output_path=_STDOUT)
     return replace(result, output=_STDOUT)
 
 
@@ -148,7 +150,7 @@ def _internal(
     if operation.internal & {"owner", "owners"}:
         from satchel.surfaces.cli._options import owner_key, owner_keys
 
-        found["owner"] = partial(owner_key, options.signing_key)
+        found["owner"] = partial(owner_key, getattr(options, "signing_key", None))
         if "owners" in operation.internal:
             found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
     if "permission" in operation.internal:
@@ -189,6 +191,7 @@ def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
     """Return NAME=TEXT pairs and JSON objects as one object."""
     result = dict[str, Any]()
     for each in given:
+        value: Any
         if each.lstrip().startswith("{"):
             result |= _json(each, field.flag)
             continue
@@ -197,8 +200,17 @@ def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
             raise UsageError(
                 f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
             )
+        if name in result and _takes_several(field.annotation):
+            before = result[name]
+            value = [*(before if isinstance(before, list) else [before]), value]
         result[name] = value
     return result
+
+
+def _takes_several(annotation: Any) -> bool:
+    """Return whether a name of a mapping may have several values."""
+    value = get_args(annotation)[-1]
+    return any(get_origin(each) in (Sequence, list) for each in get_args(value))
 
 
 def _json(text: str, name: str) -> Any:

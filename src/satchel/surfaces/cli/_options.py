@@ -178,18 +178,17 @@ def tell_receipts(receipts: list[str], unaccepted: int) -> int:
     if len(receipts) > _MOST_SHOWN:
         message(f"and {len(receipts) - _MOST_SHOWN:,} more: satchel receipt list")
     if unaccepted:
-        what = count(unaccepted, "value")
-        message(f"Not all of it arrived: {what}. To put up with a field: --accept-loss FIELD")
+        message(f"{count(unaccepted, 'value')} lost. To accept the loss: --accept-loss FIELD")
     return int(bool(unaccepted))
 
 
 def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
-    """Name what did not make it."""
+    """Name what is lost."""
     if not losses:
         return
     total = sum(loss.count for loss in losses)
-    verb = "would not" if dry_run else "did not"
-    message(f"{count(total, 'value')} {verb} make it:", style="yellow")
+    verb = "would be lost" if dry_run else "lost"
+    message(f"{count(total, 'value')} {verb}:", style="yellow")
     for loss in losses:
         where = f" (such as {loss.examples[0]})" if loss.examples else ""
         message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")

@@ -55,12 +55,12 @@ MORE = {
 
 MODULES = (
     *("memories.commands", "recall", "waking.commands"),
-    *("evaluating.group", "memories.embedding", "agents.commands", "sessions.commands"),
+    *("evaluating.commands", "memories.embedding", "agents.commands", "sessions.commands"),
     *("code.commands", "sealing", "importing", "exporting", "receipts", "jobs"),
     *("copies", "operating.migrating", "operating.sinking", "operating.stores"),
     *("backing_up.commands", "operating.serving", "operating.mcp", "operating.connecting"),
-    *("operating.watching", "removing.redacting", "removing.erasing", "amplihack.memory"),
-    *("amplihack.hooks", "filing.commands", "keys", "sharing.tokens", "sharing.disclosing"),
+    *("operating.watching", "removing.redacting", "removing.erasing", "amplihack.commands"),
+    *("filing.commands", "keys", "sharing.tokens", "sharing.disclosing"),
     *("sharing.encrypting", "banks", "about"),
 )
 """The modules of this folder that declare commands."""

@@ -11,6 +11,7 @@ import click
 from satchel.actions import banks as actions
 from satchel.actions.log import LogOptions, LogPage, log
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.operating.transfers import list_imports
 from satchel.actions.upkeep import operations
 from satchel.actions.upkeep.operations import AcceptedBank, Admitted, ResumedBank
 from satchel.actions.upkeep.whole_banks import Copied, Deleted, delete_bank
@@ -28,6 +29,7 @@ from satchel.surfaces.cli._console import (
 )
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._tree import Group
+from satchel.surfaces.cli.importing import show_imports
 from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
@@ -41,6 +43,7 @@ def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(banks, actions.use_bank, _show_default)
     command(banks, log, _show_log, bank=_to_read)
+    command(banks, list_imports, show_imports, bank=_to_read)
     app.add(banks, name="bank")
 
 

@@ -7,7 +7,13 @@ from rich.text import Text
 
 from satchel.actions.moving.comparing import diff
 from satchel.actions.moving.exported import Export
-from satchel.actions.operating.exports import ExportRequest, ExportSource, export, opened_source
+from satchel.actions.operating.exports import (
+    ExportRequest,
+    ExportSource,
+    check,
+    export,
+    opened_source,
+)
 from satchel.actions.paths.permission import OWN
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import (
@@ -56,6 +62,7 @@ def _source(bank: str | None, options: ExportRequest, _: Encryption) -> Iterator
     with output_file(output, options.to) as path:
         if path != output and options.sidecar:
             raise UsageError("standard output has no sidecar", field="--sidecar", hint="Use -o.")
+        check(options, path)
         with opened_source(state.settings, bank, lambda: owner_key(None)) as source:
             yield ExportSource(bank=source, output=path, permission=OWN, key=owner_key)
 

@@ -1,14 +1,15 @@
 """``satchel import`` and ``satchel undo``."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from satchel.actions.agents.undoing import undo
+from satchel.actions.agents.undo import UndoOptions, undo
 from satchel.actions.importing.imported import BankImported, Imported
-from satchel.actions.importing.undoing import ImportLine, Undone, list_imports
+from satchel.actions.importing.undoing import ImportLine, Undone
+from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.operating.imports import STDIN, ImportRequest, ImportTarget, import_
 from satchel.actions.paths.permission import OWN
 from satchel.ports.operations import Option, Options, PathText
@@ -20,53 +21,53 @@ from satchel.surfaces.cli._console import (
     is_long,
     line,
     message,
-    print_json,
     progress,
     state,
     table,
 )
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import (
-    DryRun,
-    InBank,
-    Json,
     owner_key,
     show_plan,
     tell_receipts,
     tell_refused,
     tell_secrets,
 )
-from satchel.surfaces.cli._tree import Argument, Group
-from satchel.surfaces.cli._tree import Option as Flag
+from satchel.surfaces.cli._tree import Group
 
 _PAIRS = 20
 
 _WORDS = {
-    "added": "new",
-    "known": "known already, left as they are",
-    "forgotten": "forgotten here, and stay so (--on-conflict overwrite brings them back)",
-    "redacted": "of these are redacted here, and stay so",
-    "returned": "of these came redacted before, and are whole again",
-    "twice": "twice in the file",
-    "skipped": "other versions, left out (--on-conflict overwrite takes them)",
-    "overwritten": "took the place of others",
-    "renamed": "kept beside others, renamed",
-    "restored": "current again",
-    "near": "said already in other words, left out",
-    "merged": "took the place of others that say the same",
-    "vanished": "no longer at the source, deleted",
-    "past": "older versions and deleted ones, for the history",
-    "conversations": "conversations",
-    "messages": "messages",
-    "beside": "edges, nodes, sources and the like",
-    "others_known": "edges and the like known already",
-    "others_twice": "edges and the like twice in the file",
-    "others_skipped": "other versions of edges and the like, left out",
-    "others_overwritten": "edges and the like took the place of others",
-    "others_renamed": "edges and the like kept beside others, renamed",
-    "others_vanished": "edges and the like no longer at the source, deleted",
-    "unjoined": "edges to what is not there any more, left out",
+    "added": "{} added",
+    "known": "{} unchanged",
+    "forgotten": "{} forgotten here; --on-conflict overwrite restores them",
+    "redacted": "{} of these redacted here",
+    "returned": "{} of these complete again; they were redacted before",
+    "twice": "{} more than once in the file",
+    "skipped": "{} skipped, as the bank has another version; --on-conflict overwrite replaces it",
+    "overwritten": "{} overwritten",
+    "renamed": "{} added beside other versions, renamed",
+    "restored": "{} restored",
+    "near": "{} skipped, as the bank has them in other words",
+    "merged": "{} replaced by others that say the same",
+    "vanished": "{} deleted, as the source no longer has them",
+    "past": "{} older or deleted versions added to the history",
 }
+"""What is said of memories."""
+
+_OF_OTHERS = {
+    "conversations": ("conversation", "added"),
+    "messages": ("message", "added"),
+    "beside": ("other record", "added"),
+    "others_known": ("other record", "unchanged"),
+    "others_twice": ("other record", "more than once in the file"),
+    "others_skipped": ("other record", "skipped, as the bank has another version"),
+    "others_overwritten": ("other record", "overwritten"),
+    "others_renamed": ("other record", "added beside other versions, renamed"),
+    "others_vanished": ("other record", "deleted, as the source no longer has them"),
+    "unjoined": ("link", "skipped, as one end is missing"),
+}
+"""What is said of conversations, messages, links, sources and the like."""
 
 
 def add_to(app: Group) -> None:
@@ -74,7 +75,7 @@ def add_to(app: Group) -> None:
     command(
         app,
         import_,
-        _show,
+        show_import,
         bank=_target,
         bank_help="Bank that everything goes into; created if there is none.",
         label="logging",
@@ -82,7 +83,7 @@ def add_to(app: Group) -> None:
         prepare=_prepare,
         status=lambda result: int(bool(result.unaccepted)),
     )
-    app.command("undo")(undo_command)
+    command(app, undo, _show_undone, bank=_to_undo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,10 @@ class Input(Options):
     """Another way to name the file."""
 
     input: Annotated[PathText | None, Option("The file, as an option.", metavar="FILE")] = None
+
+
+def _to_undo(bank: str | None, options: UndoOptions) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=not options.dry_run)
 
 
 def _prepare(given: dict[str, Any], other: Input) -> None:
@@ -111,15 +116,8 @@ def _target(bank: str | None, options: ImportRequest, _: Input) -> Iterator[Impo
         )
 
 
-def show_import(found: Imported, *, as_json: bool) -> int:
-    """Say what an import did, and return its exit status."""
-    if as_json:
-        print_json(found)
-        return int(bool(found.unaccepted))
-    return _show(found)
-
-
-def _show(found: Imported, _: Input | None = None) -> int:
+def show_import(found: Imported, _: Input | None = None) -> int:
+    """Print what an import did, and return its exit status."""
     would = "would import" if found.dry_run else "imported" if found.changed else "read"
     read = sum(one.done.read for one in found.banks)
     line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
@@ -128,7 +126,7 @@ def _show(found: Imported, _: Input | None = None) -> int:
     created = sum(one.made for one in found.banks)
     if created > 1:
         message(
-            f"created {created:,} banks; the default bank is as before. To change it: satchel bank"
+            f"created {created:,} banks; the default bank is unchanged. To change it: satchel bank"
             " use NAME"
         )
     for loss in found.losses:
@@ -149,7 +147,7 @@ def _show(found: Imported, _: Input | None = None) -> int:
 
 def _show_near(found: Imported) -> None:
     if found.near_found:
-        message(f"said in other words already: {found.near_found:,}")
+        message(f"{count(found.near_found, 'memory')} the bank has in other words:")
     for pair in found.near[:_PAIRS]:
         message(f"  {pair.similarity:.3f}  ", gist(pair.text), "  like  ", gist(pair.like_text))
     if len(found.near) > _PAIRS:
@@ -162,71 +160,45 @@ def _show_bank(one: BankImported) -> None:
     for name, words in _WORDS.items():
         number = getattr(one.done, name)
         if number:
-            rows.append(("", f"{number:,} {words}"))
+            rows.append(("", words.format(count(number, "memory"))))
+    for name, (noun, words) in _OF_OTHERS.items():
+        number = getattr(one.done, name)
+        if number:
+            rows.append(("", f"{count(number, noun)} {words}"))
     for name, number in one.done.left.items():
-        rows.append(("", f"{number:,} {name} records stay with the log they come from"))
+        rows.append(("", f"{count(number, name + ' record')} ignored: part of the other log"))
     if one.resumed:
-        rows.append(("", f"gone on with: {count(one.resumed, 'record')} had been logged before"))
+        rows.append(("", f"resumed: {count(one.resumed, 'record')} had been logged before"))
     if one.reused is not None and one.reused.reused:
-        rows.append(("vectors", f"{one.reused.reused:,} came along ({one.reused.model})"))
+        rows.append(("vectors", f"{one.reused.reused:,} included ({one.reused.model})"))
     if one.embedded is not None:
         told = one.embedded
-        rows.append(("vectors", f"{told.made:,} made, {told.kept:,} there ({told.model})"))
+        rows.append(("vectors", f"{told.made:,} made, {told.kept:,} unchanged ({told.model})"))
     if one.source is not None:
         rows.append(("undo", f"satchel undo {one.source[:23]}"))
     facts(rows)
 
 
-def undo_command(
-    wanted: Annotated[
-        str | None, Argument(metavar="[IMPORT]", help="Its id or the start; else the last.")
-    ] = None,
-    bank: InBank = None,
-    listed: Annotated[bool, Flag("--list", help="List the imports instead.")] = False,
-    reason: Annotated[str | None, Flag("--reason", help="For whoever reads the log.")] = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-) -> None:
-    """Take an import back: what came with it goes, what it replaced is there again.
-
-    Nothing is cut from the log: `satchel history` still tells.
-
-    Example: `satchel undo --bank assistant`
-    """
-    if listed:
-        lines = list_imports(state.settings, bank)
-        if as_json:
-            print_json(lines)
-        else:
-            _show_imports(lines)
-        return
-    done = undo(state.settings, bank, wanted, reason=reason, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-    else:
-        _show_undone(done)
-
-
-def _show_imports(lines: list[ImportLine]) -> None:
+def show_imports(lines: list[ImportLine]) -> None:
+    """Print the imports into a bank."""
     if not lines:
         message("No imports yet: satchel import FILE")
         return
     rows: list[list[object]] = [
-        [one.at or "", one.format, count(one.records, "record"), one.state, one.source]
-        for one in lines
+        [one.at or "", one.format, one.records, one.state, one.source] for one in lines
     ]
-    table(["began", "format", "", "", "import"], rows)
+    table(["began", "format", "records", "state", "import"], rows)
 
 
 def _show_undone(done: Undone) -> None:
     if done.already:
-        message("it was undone before")
+        message("This import is undone already.")
         return
-    would = "would take back" if done.dry_run else "took back"
+    would = "would remove" if done.dry_run else "removed"
     line(f"{would} {count(done.records, 'record')} of {done.source}")
     if done.agent:
-        message(f"with it, the files and settings of the agent {done.agent}")
+        message(f"also the files and settings of the agent {done.agent}")
     for name in done.stays:
-        message("stays, as it was changed since: ", name)
+        message("not removed, as it was changed since: ", name)
     if done.replaced:
-        message(f"stays replaced, by what came later: {len(done.replaced):,}")
+        message(f"not restored, as newer versions exist: {count(len(done.replaced), 'memory')}")

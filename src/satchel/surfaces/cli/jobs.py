@@ -1,17 +1,21 @@
-"""``satchel job``: imports that are under way, or were cut short."""
+"""``satchel job``: imports that are running, or were interrupted."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from satchel.actions.importing import jobs as actions
+from satchel.actions.importing.jobs import Cancelled
+from satchel.actions.operating.imports import ImportTarget
+from satchel.actions.operating.transfers import ResumeOptions, cancel_job, list_jobs, resume_job
 from satchel.jobs.job import Job
-from satchel.surfaces.cli._console import count, line, message, print_json, progress, state, table
-from satchel.surfaces.cli._options import Json, Owner, owner_key
-from satchel.surfaces.cli._tree import Argument, Group, Option
+from satchel.surfaces.cli._console import count, line, message, progress, state, table
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._options import owner_key
+from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.importing import show_import
 
-Wanted = Annotated[str, Argument(metavar="JOB", help="Its id, or the start of it.")]
-
 jobs = Group("Imports that are running or were interrupted.")
+
+_PATIENCE = 1.0  # seconds
 
 
 def add_to(app: Group) -> None:
@@ -19,22 +23,18 @@ def add_to(app: Group) -> None:
     app.add(jobs, name="job")
 
 
-@jobs.command("list")
-def list_command(as_json: Json = False) -> None:
-    """List the imports that are running or were interrupted.
+@contextmanager
+def _target(_: ResumeOptions) -> Iterator[ImportTarget]:
+    with progress("reading", True, after=_PATIENCE) as reading:
+        yield ImportTarget(settings=state.settings, bank=None, owner=owner_key, on_reading=reading)
 
-    Nobody sees anything of them until they are complete: resume them, or cancel them.
 
-    Example: `satchel job list`
-    """
-    found = actions.list_jobs(state.settings)
-    if as_json:
-        print_json(found)
-    elif not found:
-        message("Nothing is under way, and nothing was cut short.")
-    else:
-        rows: list[list[object]] = [[one.id, one.at[:19], one.state, *_shown(one)] for one in found]
-        table(["job", "began", "", "logged", "into", "from"], rows)
+def _show_jobs(found: list[Job]) -> None:
+    if not found:
+        message("No import is running, and none was interrupted.")
+        return
+    rows: list[list[object]] = [[one.id, one.at[:19], one.state, *_shown(one)] for one in found]
+    table(["job", "began", "state", "logged", "into", "from"], rows)
 
 
 def _shown(job: Job) -> list[object]:
@@ -43,38 +43,17 @@ def _shown(job: Job) -> list[object]:
     return [f"{job.done:,}{of}", banks, job.input or "standard input"]
 
 
-@jobs.command("resume")
-def resume_command(wanted: Wanted, key: Owner = None, as_json: Json = False) -> int:
-    """Go on with an import that was cut short, with the options that it was begun with.
-
-    Example: `satchel job resume 3f9a2c`
-    """
-    with (
-        progress("reading", True) as reading,
-        progress("logging", True, records=True) as logging,
-    ):
-        found = actions.resume_job(
-            state.settings,
-            wanted,
-            lambda: owner_key(key),
-            on_reading=reading,
-            on_logging=logging,
-        )
-    return show_import(found, as_json=as_json)
+def _show_cancelled(done: Cancelled) -> None:
+    line(f"removed {count(done.records, 'record')} of {done.job.id}")
 
 
-@jobs.command("cancel")
-def cancel_command(
-    wanted: Wanted,
-    reason: Annotated[str | None, Option("--reason", help="For whoever reads the log.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Take back what an import logged that was cut short; nobody had seen any of it.
-
-    Example: `satchel job cancel 3f9a2c`
-    """
-    done = actions.cancel_job(state.settings, wanted, reason=reason)
-    if as_json:
-        print_json(done)
-    else:
-        line(f"took back {count(done.records, 'record')} of {done.job.id}")
+command(jobs, list_jobs, _show_jobs)
+command(
+    jobs,
+    resume_job,
+    show_import,
+    context=_target,
+    label="logging",
+    status=lambda result: int(bool(result.unaccepted)),
+)
+command(jobs, cancel_job, _show_cancelled)

@@ -1,26 +1,12 @@
-"""``satchel receipt list`` and ``satchel receipt``: what became of each transfer."""
+"""``satchel receipt``: what became of each transfer."""
 
-from typing import Annotated
-
-from satchel.actions.receipts import finding
-from satchel.actions.receipts.finding import Receipt
-from satchel.surfaces.cli._console import (
-    count,
-    line,
-    message,
-    print_json,
-    print_text,
-    short,
-    state,
-    table,
-)
-from satchel.surfaces.cli._options import Json
-from satchel.surfaces.cli._tree import Argument, Group, Option
+from satchel.actions.operating.transfers import list_receipts, show_receipt, verify_receipt
+from satchel.actions.receipts.finding import Receipt, ReceiptLine
+from satchel.surfaces.cli._console import count, line, message, print_text, short, table
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._tree import Group
 from satchel.transfer.receipts.page import other_page, page_of
 
-Wanted = Annotated[
-    str, Argument(metavar="ID|FILE", help="A receipt's id, the start of it, or a file.")
-]
 _SAID = {
     "good": "Signed by a key that is trusted here",
     "stranger": "SIGNED BY A KEY THAT IS NOT KNOWN HERE",
@@ -28,6 +14,7 @@ _SAID = {
     "revoked": "SIGNED BY A KEY THAT WAS REVOKED",
     "tampered": "TAMPERED WITH",
 }
+_FILES = {"files": True}
 
 receipt = Group(help="List, show and verify receipts.")
 
@@ -37,64 +24,27 @@ def add_to(app: Group) -> None:
     app.add(receipt, name="receipt")
 
 
-@receipt.command("list")
-def list_command(
-    bank: Annotated[
-        str | None,
-        Option("--bank", help="Only those of this bank, from its log as well.", values="bank"),
-    ] = None,
-    limit: Annotated[int, Option(help="How many at most.")] = 100,
-    as_json: Json = False,
-) -> None:
-    """List the receipts of imports, exports and conversions, newest first.
-
-    Example: `satchel receipt list --bank assistant`
-    """
-    found = finding.list_receipts(state.settings, bank, limit=limit)
-    if as_json:
-        print_json(found)
-    elif not found:
+def _show_list(found: list[ReceiptLine]) -> None:
+    if not found:
         message("No receipts yet; each import, export and conversion leaves one.")
-    else:
-        rows: list[list[object]] = []
-        for one in found:
-            what = f"{one.input} -> {one.output}"
-            went = "nothing new" if one.unchanged else count(one.records, "record")
-            lost = f"{one.lost:,} lost" if one.lost else ""
-            rows.append([short(one.id), one.at[:19], one.kind, went, lost, what])
-        table(["receipt", "when", "", "", "", "from, to"], rows)
+        return
+    rows: list[list[object]] = []
+    for one in found:
+        result = "nothing new" if one.unchanged else count(one.records, "record")
+        lost = f"{one.lost:,}" if one.lost else ""
+        rows.append([short(one.id), one.at[:19], one.kind, result, lost, one.input, one.output])
+    table(["receipt", "when", "kind", "result", "lost", "from", "to"], rows)
 
 
-@receipt.command("show")
-def show_command(wanted: Wanted, as_json: Json = False) -> None:
-    """Print a receipt as a page.
-
-    Example: `satchel receipt show ours.receipt.json`
-    """
-    found = finding.find_receipts(state.settings, wanted)
-    if as_json:
-        print_json(found[0] if len(found) == 1 else found)
-    else:
-        print_text("\n".join(_page(one) for one in found))
+def _show_pages(found: Receipt) -> None:
+    print_text("\n".join(map(_page, (found, *found.others))))
 
 
-@receipt.command("verify")
-def verify_command(wanted: Wanted, as_json: Json = False) -> int:
-    """Prove that a receipt is as whoever signed it left it.
-
-    Exit status: 0 good, 3 unsigned, stranger, revoked or tampered, 4 malformed.
-
-    Example: `satchel receipt verify ours.receipt.json`
-    """
-    found = finding.find_receipts(state.settings, wanted)
-    if as_json:
-        print_json(found[0] if len(found) == 1 else found)
-    else:
-        for one in found:
-            line(f"{one.standing}  {one.id}  {', '.join(one.signed_by)}")
-            if one.problem:
-                message(one.problem)
-    return max(one.exit_status for one in found)
+def _show_verified(found: Receipt) -> None:
+    for one in (found, *found.others):
+        line(f"{one.standing}  {one.id}  {', '.join(one.signed_by)}")
+        if one.problem:
+            message(one.problem)
 
 
 def _page(one: Receipt) -> str:
@@ -104,3 +54,14 @@ def _page(one: Receipt) -> str:
     if one.account is None:
         return other_page(one.record, identity=one.id, signed=signed)
     return page_of(one.account, identity=one.id, signed=signed)
+
+
+command(receipt, list_receipts, _show_list)
+command(receipt, show_receipt, _show_pages, internal=lambda _: _FILES)
+command(
+    receipt,
+    verify_receipt,
+    _show_verified,
+    internal=lambda _: _FILES,
+    status=lambda found: found.exit_status,
+)

@@ -1,4 +1,4 @@
-// Asks the server, on behalf of whoever looks at the page. Nothing else is ever asked.
+// Requests to the server that the page came from; nothing else is ever asked.
 
 const KEPT = "satchel operator";
 const TRIES = 4;
@@ -14,7 +14,7 @@ export class Refused extends Error {
 }
 
 export const signIn = (token) => {
-  if (token && !isToken(token)) throw new Refused(0, { title: "No token has signs like these.", hint: "Copy it again, from where it was set." });
+  if (token && !isToken(token)) throw new Refused(0, { title: "A token cannot contain these characters.", hint: "Copy it again from where it was set." });
   if (token) sessionStorage.setItem(KEPT, token);
   else sessionStorage.removeItem(KEPT);
 };
@@ -48,7 +48,7 @@ async function asked(where, options = {}, tries = 1) {
   try {
     answer = await fetch(where, { ...options, headers, credentials: "omit", redirect: "error" });
   } catch {
-    throw new Refused(0, { title: "The server does not answer.", hint: "Is it still running? Then try again." });
+    throw new Refused(0, { title: "The server does not answer.", hint: "Check that it is running, then try again." });
   }
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
@@ -78,7 +78,7 @@ const address = (path, query) => {
 const step = (part) => {
   const text = String(part ?? "");
   if (/^\.{0,2}$|[/\\\0]|[\ud800-\udfff]/u.test(text)) {
-    throw new Refused(404, { title: "There is nothing of that name.", code: "http.404" });
+    throw new Refused(404, { title: "Nothing has this name.", code: "http.404" });
   }
   return encodeURIComponent(text);
 };

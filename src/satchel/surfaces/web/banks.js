@@ -1,14 +1,24 @@
-// Banks, and the memories of one: searched, and by when they are of.
+// Banks, the memories of one by date, and search in one or in all of them.
 
 import { get, path, post } from "./asking.js";
 import { spanName, timeline } from "./drawing.js";
-import { bytes, check, chip, chips, clipped, count, day, el, empty, field, json, link, more, mono, notes, number, options, quiet, short, soft, to, when } from "./making.js";
-import { gist, remembering } from "./memory.js";
+import { bytes, check, chip, chips, clipped, count, date, day, el, empty, field, highlighted, json, link, mono, more, notes, number, options, quiet, short, soft, to, when } from "./making.js";
+import { badge, gist, remembering } from "./memory.js";
 import { into, told } from "./telling.js";
+
+const AT_ONCE = 3, IN_EACH = 5, FACETS = 12;
 
 export const named = (bank) => bank.name ?? short(bank.id);
 
-export async function banks() {
+// Does something with each of many, a few at a time.
+async function each(many, act) {
+  const rest = [...many];
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    while (rest.length) await act(rest.shift());
+  }));
+}
+
+export async function banks(query) {
   const { banks: found } = await get(path("banks"));
   const name = el("input", { name: "name", required: true, maxlength: 500, autocomplete: "off" });
   const place = el("div", { "aria-live": "polite" });
@@ -16,27 +26,80 @@ export async function banks() {
     event.preventDefault();
     await into(place, async () => {
       const made = await post(path("banks"), { name: name.value });
-      told(`${name.value} is there.`);
+      told(`Created ${name.value}.`);
       location.hash = to("b", made.id);
     });
   };
+  const words = el("input", { name: "words", type: "search", value: query.get("q") ?? "", placeholder: "What do you want to know?" });
+  const results = el("div", { id: "found", "aria-live": "polite" });
+  if (query.get("q")) searched(found, query.get("q"), results);
+  const cards = found.map((bank) => card(bank));
+  each(cards.filter(([bank]) => !bank.problem), ([bank, details]) => into(details, () =>
+    summary(bank).catch((error) => el("p", { class: "bad" }, error.message))));
   return [
     el("h1", {}, "Banks"),
-    found.length ? soft("Each was opened and proved just now.")
-      : empty("There is no bank yet.", "Create one here, or ", link("#/import", "import a file"), " of what an agent remembers."),
-    el("ul", { class: "cards" }, found.map((bank) => el("li", {}, el("a", { class: "card", href: to("b", bank.id) },
-      el("strong", { class: "clip" }, named(bank)),
-      bank.problem
-        ? el("p", { class: "bad" }, bank.problem)
-        : soft(count(bank.records ?? 0, "record")),
-      el("span", { class: "mono soft" }, short(bank.id)),
-      bank.standing === "stranger" ? chips("a stranger's") : null,
-    )))),
+    found.length ? null : empty("There is no bank yet.", "Create one here, or ", link("#/import", "import a file"), " of what an agent remembers."),
+    found.length > 1 ? el("form", { role: "search", onsubmit: (event) => {
+      event.preventDefault();
+      location.hash = words.value.trim() ? `#/?q=${encodeURIComponent(words.value.trim())}` : "#/";
+    } }, el("label", { class: "wide" }, "Search all banks", words), el("button", {}, "Search")) : null,
+    results,
+    el("ul", { class: "cards" }, cards.map(([, , item]) => item)),
     el("h2", {}, "New bank"),
     el("form", { onsubmit: make }, el("label", { class: "wide" }, "Name", name), el("button", {}, "Create")),
     place,
   ];
 }
+
+function card(bank) {
+  const details = el("div", { class: "small card-facts" });
+  return [bank, details, el("li", {}, el("a", { class: "card", href: to("b", bank.id) },
+    el("strong", { class: "clip" }, named(bank)),
+    bank.problem ? el("p", { class: "bad" }, bank.problem) : details,
+    chips(el("span", { class: "mono soft", title: bank.id }, short(bank.id)), bank.default ? chip("default") : null,
+      bank.standing && bank.standing !== "own" ? chip("untrusted owner", "bad") : null)))];
+}
+
+async function summary(bank) {
+  const [stats, { owners }] = await Promise.all([get(path("banks", bank.id)), get(path("banks", bank.id, "owners"))]);
+  const names = owners.map((one) => (one.signs ? `you (${one.name ?? short(one.key)})` : one.name ?? `\u2026${one.key.slice(-8)}`));
+  return el("dl", { class: "pairs" }, [
+    ["Memories", number(stats.memories)], ["Last change", when(stats.changed_at)],
+    ["Owner", clipped(names.join(", "), 60)], ["Size", `${bytes(stats.bytes)}, ${count(stats.records, "log entry", "log entries")}`],
+  ].map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+// Search in all banks: each answers for itself, since scores of two banks cannot be compared.
+function searched(found, text, place) {
+  let hits = 0, left = found.filter((bank) => !bank.problem).length;
+  const status = el("p", { class: "soft", role: "status" }, "Searching\u2026");
+  place.replaceChildren(el("h2", {}, "Search results"), status);
+  each(found.filter((bank) => !bank.problem), async (bank) => {
+    const section = el("section");
+    place.append(section);
+    await into(section, async () => {
+      const answer = await post(path("banks", bank.id, "recall"), { text, limit: IN_EACH, explain: true, code: false });
+      if (!answer.memories.length) return null;
+      hits += answer.memories.length;
+      return [
+        el("h3", {}, clipped(named(bank), 80)),
+        results(bank.id, answer),
+        el("p", { class: "small" }, link(`${to("b", bank.id)}?q=${encodeURIComponent(text)}`, "Search this bank only")),
+      ];
+    });
+    left -= 1;
+    if (!left) status.textContent = hits ? `${count(hits, "result")} in ${count(found.length, "bank")}.` : "No memory of any bank matches. Try other words.";
+  });
+}
+
+const WHY = { words: "same words", phrase: "same phrase", meaning: "similar meaning", linked: "linked", thread: "same conversation", time: "same time" };
+
+// What is shown of how a result matched is what its score is made of; the number says nothing to anybody.
+const why = (one) => Object.entries(WHY).filter(([name]) => (one.why?.[name] ?? 0) > 0.05).map(([, said]) => said).join(", ");
+
+const results = (id, found) => el("ol", { class: "list" }, found.memories.map((one) => el("li", {},
+  el("a", { class: "said", href: to("b", id, "e", one.id) }, highlighted(one.text, [...(one.terms ?? []), ...(found.plan?.terms ?? [])])),
+  chips(one.type, `trust: ${one.trust}`, why(one) ? chip(why(one)) : null, created(one) ? when(created(one)) : null))));
 
 const figures = (rows) => el("div", { class: "figures" }, rows.filter(Boolean).map(([what, much, where]) =>
   el(where ? "a" : "div", { href: where, class: where ? "figure" : null }, el("b", {}, number(much)), el("span", { class: "soft small" }, what))));
@@ -50,30 +113,49 @@ export async function bank(id, query) {
   const time = el("select", { name: "when" }, options(
     [["", "any time"], ...Object.keys(months).reverse().map((one) => [one, `${spanName(one)} (${number(months[one])})`])], span));
   if (span && time.value !== span) time.append(el("option", { value: span, selected: true }, spanName(span)));
+  const sort = el("select", { name: "sort" }, options([["added", "date added"], ["created", "date created"]], sorted(query, span)));
   const past = el("input", { type: "checkbox", name: "past", checked: query.get("past") === "1" });
   const address = (changed) => {
     const said = new URLSearchParams();
-    const now = { q: words.value.trim(), type: type.value, when: time.value, past: past.checked ? "1" : "", ...changed };
+    const now = { q: words.value.trim(), type: type.value, when: time.value, past: past.checked ? "1" : "",
+      user: query.get("user"), tag: query.get("tag"), sort: query.get("sort"), ...changed };
     for (const [name, value] of Object.entries(now)) if (value) said.set(name, value);
     return to("b", id) + (said.size ? `?${said}` : "");
   };
   const go = () => { location.hash = address({}); };
   for (const one of [type, time, past]) one.addEventListener("change", go);
+  sort.addEventListener("change", () => { location.hash = address({ sort: sort.value }); });
   into(list, () => (query.get("q") ? recalled(id, query, span) : page(id, query, span)));
   return [
     figures([
-      ["memories", stats.memories], ["records in the log", stats.records], ["imports", stats.imports, to("b", id, "import")],
+      ["memories", stats.memories], ["log entries", stats.records, to("b", id, "log")], ["imports", stats.imports, to("b", id, "import")],
       ["in quarantine", stats.held, to("b", id, "quarantine")],
     ]),
     notes(stats.notes),
-    Object.keys(months).length > 1 ? timeline(months, span, (one) => address({ when: one ?? "", q: "" })) : null,
+    Object.keys(months).length ? timeline(months, span, (one) => address({ when: one ?? "", q: "" })) : null,
     el("form", { role: "search", onsubmit: (event) => { event.preventDefault(); go(); } },
       el("label", { class: "wide" }, "Search", words), el("button", {}, "Search"),
-      el("div", { class: "row whole" }, field("Component", type), field("When", time), check(past, "the past too"),
+      el("div", { class: "row whole" }, field("Type", type), field("Created in", time), field("Sort by", sort), check(past, "Include history"),
         quiet("New memory", () => remembering(id), { class: "quiet end" }))),
+    facets("User", "user", stats.users, query, address), facets("Tag", "tag", stats.tags, query, address),
     el("div", { id: "found", "aria-live": "polite" }, list),
-    more("All counts", json(stats), el("p", { class: "soft small" }, `${bytes(stats.bytes)} as sealed`)),
+    more("All counts", json(stats), el("p", { class: "soft small" }, `${bytes(stats.bytes)} of sealed records`)),
   ];
+}
+
+const sorted = (query, span) => (["added", "created"].includes(query.get("sort")) ? query.get("sort") : span ? "created" : "added");
+
+// Whose memories there are, and with which tags: each can be chosen, and given up again.
+function facets(said, name, counts, query, address) {
+  const chosen = query.get(name), all = Object.entries(counts ?? {});
+  if (!all.length && !chosen) return null;
+  const shown = all.slice(0, FACETS), mark = name === "tag" ? "#" : "";
+  if (chosen && !shown.some(([value]) => value === chosen)) shown.unshift([chosen, counts[chosen] ?? 0]);
+  const others = all.length - shown.length;
+  return el("nav", { class: "facets", "aria-label": `Filter by ${said.toLowerCase()}` }, el("span", { class: "soft small" }, said),
+    shown.map(([value, much]) => el("a", { class: "chip", href: address({ [name]: value === chosen ? "" : value }), "aria-current": value === chosen ? "true" : null },
+      `${mark}${clipped(value, 40)}`, el("span", { class: "soft" }, ` ${number(much)}`), value === chosen ? " \u00d7" : "")),
+    others > 0 ? el("span", { class: "soft small" }, `and ${number(others)} more`) : null);
 }
 
 // The bounds of a month or a year, the last of them not included.
@@ -88,40 +170,43 @@ function bounds(span) {
 async function recalled(id, query, span) {
   const found = await post(path("banks", id, "recall"), {
     text: query.get("q"), limit: 50, explain: true, code: false, ...bounds(span),
-    ...(query.get("type") ? { type: query.get("type") } : {}),
+    ...(query.get("type") ? { type: query.get("type") } : {}), ...(query.get("user") ? { user: query.get("user") } : {}),
+    ...(query.get("tag") ? { tags: [query.get("tag")] } : {}),
   });
-  if (!found.memories.length) return [empty("Nothing here goes with that.", "Other words may, or another month."), notes(found.notes)];
+  if (!found.memories.length) return [empty("No memories found.", "Try other words, or another month, type, user or tag."), notes(found.notes)];
   return [
-    el("h2", {}, count(found.memories.length, "memory", "memories") + " found"),
-    el("ol", { class: "list" }, found.memories.map((one) => el("li", {},
-      link(to("b", id, "e", one.id), el("span", { class: "said" }, clipped(one.text, 400))),
-      chips(one.type, `trust: ${one.trust}`, one.score === undefined ? null : `score ${one.score.toFixed(2)}`,
-        moment(one) ? when(moment(one)) : null)))),
+    el("h2", {}, count(found.memories.length, "result")),
+    soft("Best match first."),
+    results(id, found),
     notes(found.notes),
-    el("p", { class: "soft small" }, `Proved by the head of ${count(found.proved_by.size, "record")}, root `,
+    el("p", { class: "soft small" }, `Verified against the signed log of ${count(found.proved_by.size, "record")}, root `,
       mono(short(found.proved_by.root))),
   ];
 }
 
-const row = (id, one, dated) => el("li", {},
+const created = (one) => one.occurred_at ?? one.created_at ?? one.arrived_at ?? "";
+
+const row = (id, one, other) => el("li", {},
   el("a", { class: "said", href: to("b", id, "e", one.id) }, clipped(gist(one), 400)),
-  chips(one.type, one.state === "current" ? null : chip(one.state, "bad"),
+  chips(one.type, one.state === "current" ? null : chip(one.state, "bad"), badge(one),
     one.held ? chip("in quarantine", "bad") : null,
-    (one.tags ?? []).slice(0, 8).map((tag) => chip(`#${tag}`)), one.scope?.user ? `of ${one.scope.user}` : null,
-    one.origin?.provider ? `from ${one.origin.provider}` : null,
-    dated ? el("span", { class: "soft small" }, when(dated)) : null));
+    (one.tags ?? []).slice(0, 8).map((tag) => chip(`#${tag}`)), one.scope?.user ? `user: ${one.scope.user}` : null,
+    one.origin?.provider ? `from ${one.origin.provider}` : null, other));
 
-const moment = (one) => one.occurred_at ?? one.created_at ?? one.arrived_at ?? "";
-
-// A month by when its memories are of; everything by when it arrived here, the newest first.
+// By when memories were added here, or by when they happened or were created; days follow the same date.
 async function page(id, query, span, after) {
+  const sort = sorted(query, span), byAdded = sort === "added";
   const found = await get(path("banks", id, "entries"), {
-    limit: span ? 500 : 50, after, type: query.get("type"), all: query.get("past") === "1" ? "true" : "", ...bounds(span),
+    limit: 50, after, sort, type: query.get("type"), user: query.get("user"), tags: query.get("tag"),
+    all: query.get("past") === "1" ? "true" : "", ...bounds(span),
   });
-  const at = span ? moment : (one) => one.arrived_at ?? "";
-  const all = span ? [...found.memories].sort((one, other) => moment(other).localeCompare(moment(one))) : found.memories;
+  const at = byAdded ? (one) => one.arrived_at ?? "" : created;
+  const other = (one) => {
+    const [said, moment] = byAdded ? ["created", created(one)] : ["added", one.arrived_at ?? ""];
+    return moment.slice(0, 10) === at(one).slice(0, 10) ? null : el("span", { class: "soft" }, `${said} `, date(moment));
+  };
   const days = [];
-  for (const one of all) {
+  for (const one of found.memories) {
     const its = at(one).slice(0, 10);
     if (days.at(-1)?.[0] !== its) days.push([its, []]);
     days.at(-1)[1].push(one);
@@ -130,14 +215,13 @@ async function page(id, query, span, after) {
   if (found.next !== undefined) {
     rest.append(el("p", {}, quiet("Show older", () => into(rest, () => page(id, query, span, found.next)))));
   }
-  if (!found.memories.length && !after) {
-    return span || query.get("type") ? empty("Nothing here is of that.", "Another month or component may have some.")
-      : empty("There is nothing here yet.", "Write the first memory with ", el("strong", {}, "New memory"), ", or ", link(to("b", id, "import"), "import a file"), ".");
+  if (!found.memories.length && after === undefined) {
+    return ["type", "user", "tag"].some((name) => query.get(name)) || span ? empty("No memories found.", "Choose another month, type, user or tag.")
+      : empty("There are no memories yet.", "Write the first with ", el("strong", {}, "New memory"), ", or ", link(to("b", id, "import"), "import a file"), ".");
   }
   return [
-    after ? null : el("h2", {}, span ? spanName(span) : "Newest"),
-    days.map(([date, some]) => [el("h3", {}, day(date)),
-      el("ul", { class: "list" }, some.map((one) => row(id, one, span || moment(one).slice(0, 10) !== date ? moment(one) : null)))]),
+    after === undefined ? el("h2", {}, span ? spanName(span) : byAdded ? "Newest" : "By date created") : null,
+    days.map(([its, some]) => [el("h3", {}, day(its)), el("ul", { class: "list" }, some.map((one) => row(id, one, other(one))))]),
     rest,
   ];
 }

@@ -1,21 +1,25 @@
-// Drawings: when memories are of, where one comes from, and how conversations branch.
+// Drawings: memories by month, where one comes from, and how conversations branch.
 
-import { clipped, count, el, short, svg } from "./making.js";
+import { clipped, count, cued, el, number, short, svg } from "./making.js";
 
 const drawn = (width, height, said, ...parts) =>
-  el("div", { class: "drawing" }, svg("svg", {
+  cued(el("div", { class: "drawing" }, svg("svg", {
     class: "drawn", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": said,
-  }, parts));
+  }, parts)));
 
 const room = () => document.getElementById("main").clientWidth - 44;
 
-const TALL = 56, MOST_MONTHS = 60;
+const TALL = 72, TOP = 20, LEFT_AXIS = 30, MOST_MONTHS = 60, LEAST_MONTHS = 6, BAR = 56;
 
 // Months, or years where there are too many of them, from the first to the last, with the empty ones.
 function spans(months) {
   const names = Object.keys(months).sort();
   const [first, last] = [names[0], names.at(-1)].map((name) => name.split("-").map(Number));
-  const long = (last[0] - first[0]) * 12 + last[1] - first[1] + 1;
+  let long = (last[0] - first[0]) * 12 + last[1] - first[1] + 1;
+  for (; long < LEAST_MONTHS; long += 1) {
+    first[1] -= 1;
+    if (first[1] === 0) [first[0], first[1]] = [first[0] - 1, 12];
+  }
   const found = new Map();
   if (long > MOST_MONTHS) {
     for (let year = first[0]; year <= last[0] && found.size < 400; year += 1) found.set(String(year), 0);
@@ -35,31 +39,45 @@ function spans(months) {
 export const spanName = (span) => (span.length === 4 ? span
   : new Date(`${span}-01T00:00:00Z`).toLocaleString("en-GB", { month: "long", year: "numeric", timeZone: "UTC" }));
 
-// How many memories are of which month. The same choice is a list beside it, for the keyboard.
-export function timeline(months, chosen, address) {
-  const bars = spans(months);
-  const most = Math.max(...bars.map(([, much]) => much));
-  const wide = Math.min(44, (room() - 8) / bars.length), gap = wide > 8 ? 2 : 0.5;
-  let labelled = -Infinity;
-  const parts = bars.map(([span, much], at) => {
-    const x = 4 + at * wide, high = much ? Math.max(3, (much / most) * TALL) : 0;
-    const label = span.length === 4 ? span : span.endsWith("-01") || at === 0 ? span.slice(0, 4) : null;
-    const shown = label && x - labelled > 40 ? label : null;
-    if (shown) labelled = x;
-    return svg("a", { href: address(span === chosen ? null : span), tabindex: -1, "aria-hidden": "true", class: span === chosen ? "bar here" : "bar" },
-      svg("title", {}, `${spanName(span)}: ${count(much, "memory", "memories")}`),
-      svg("rect", { class: "room", x, y: 4, width: wide, height: TALL + 4 }),
-      svg("rect", { class: "full", x: x + gap / 2, y: 8 + TALL - high, width: wide - gap, height: high, rx: Math.min(2, wide / 4) }),
-      shown ? svg("text", { class: "soft", x: x + 1, y: TALL + 26 }, shown) : null);
-  });
-  return drawn(bars.length * wide + 8, TALL + 34, "When these memories are of", parts,
-    svg("path", { class: "lane", d: `M4 ${TALL + 9}H${bars.length * wide + 4}` }));
+const monthName = (span) => new Date(`${span}-01T00:00:00Z`).toLocaleString("en-GB", { month: "short", timeZone: "UTC" });
+
+// What an axis ends at: a number that is easily halved.
+function ceiling(most) {
+  for (let unit = 1; ; unit *= 10) {
+    for (const step of [1, 2, 4, 6, 8, 10]) if (step * unit >= most) return step * unit;
+  }
 }
 
-const WIDE = 195, HIGH = 46, GAP = 56, ROW = 62, MOST = 12;
+// How many memories are of which month. The same choice is a list beside it, for the keyboard.
+export function timeline(months, chosen, address) {
+  const bars = spans(months), most = ceiling(Math.max(...bars.map(([, much]) => much)));
+  const width = Math.max(240, room()), wide = (width - LEFT_AXIS - 8) / bars.length;
+  const every = [1, 2, 3, 6, 12].find((months) => months * wide >= 34) ?? 12, years = bars[0][0].length === 4;
+  const step = Math.max(1, Math.ceil(40 / wide));
+  const y = (much) => TOP + TALL - (much / most) * TALL;
+  const lines = (most === 1 ? [0, 1] : [0, most / 2, most]).map((much) => [
+    svg("path", { class: "grid", d: `M${LEFT_AXIS} ${y(much)}H${width - 4}` }),
+    svg("text", { class: "soft", x: LEFT_AXIS - 6, y: y(much) + 4, "text-anchor": "end" }, short(number(much)))]);
+  const parts = bars.map(([span, much], at) => {
+    const x = LEFT_AXIS + at * wide, middle = x + wide / 2, bar = Math.min(BAR, wide * 0.82);
+    const month = Number(span.slice(5));
+    const label = years ? (at % step ? null : span) : (month - 1) % every ? null : monthName(span);
+    return svg("a", { href: address(span === chosen ? null : span), tabindex: -1, "aria-hidden": "true", class: span === chosen ? "bar here" : "bar" },
+      svg("title", {}, `${spanName(span)}: ${count(much, "memory", "memories")}`),
+      svg("rect", { class: "room", x, y: TOP - 16, width: wide, height: TALL + 16 }),
+      svg("rect", { class: "full", x: middle - bar / 2, y: much ? Math.min(y(much), TOP + TALL - 3) : TOP + TALL, width: bar, height: much ? Math.max(3, TOP + TALL - y(much)) : 0, rx: Math.min(2, wide / 4) }),
+      much && wide >= 26 ? svg("text", { class: "count", x: middle, y: Math.min(y(much), TOP + TALL - 3) - 5, "text-anchor": "middle" }, number(much)) : null,
+      label ? svg("text", { class: "soft", x: middle, y: TOP + TALL + 17, "text-anchor": "middle" }, label) : null,
+      !years && (month === 1 || at === 0) && x < width - 30 ? svg("text", { class: "soft year", x: middle, y: TOP + TALL + 33, "text-anchor": "middle" }, span.slice(0, 4)) : null);
+  });
+  return drawn(width, TOP + TALL + (years ? 24 : 40), `Memories by ${years ? "year" : "month"} in which they happened or were created`, lines, parts);
+}
 
-// What a memory was drawn from is on its left, what was drawn from it on its right.
-export function provenance(near, address) {
+const WIDE = 195, HIGH = 46, GAP = 56, ROW = 62, MOST = 12, NARROW = 560, INDENT = 22;
+
+// What a memory derives from is on its left, what derives from it on its right; on a narrow screen
+// it is above and below, so that nothing is beside the screen.
+export function provenance(near, address, retracted = []) {
   const at = new Map([[near.start.id, { thing: near.start, column: 0 }]]);
   for (const thing of near.things) {
     const out = thing.by.target === thing.id;
@@ -73,37 +91,47 @@ export function provenance(near, address) {
     columns.set(one.column, [...here, one]);
   }
   const left = [...at.values()].filter((one) => one.out).length;
-  const least = Math.min(...columns.keys());
+  const least = Math.min(...columns.keys()), narrow = room() < NARROW;
   const rows = Math.max(...[...columns.values()].map((all) => all.length));
-  for (const [column, all] of columns) {
-    all.forEach((one, place) => {
-      one.x = 12 + (column - least) * (WIDE + GAP);
-      one.y = 12 + (place + (rows - all.length) / 2) * ROW;
+  let placed = 0, wide = WIDE;
+  if (narrow) wide = Math.max(150, room() - 24 - (columns.size - 1) * INDENT);
+  for (const column of [...columns.keys()].sort((one, other) => one - other)) {
+    columns.get(column).forEach((one, place) => {
+      const all = columns.get(column);
+      one.x = 12 + (column - least) * (narrow ? INDENT : WIDE + GAP);
+      one.y = 12 + (narrow ? placed : place + (rows - all.length) / 2) * ROW;
+      placed += 1;
     });
   }
+  const curve = (a, b) => {
+    if (narrow) return `M${a.x + 9} ${a.y + HIGH}V${b.y + HIGH / 2 - 8}Q${a.x + 9} ${b.y + HIGH / 2} ${Math.max(b.x, a.x + 17)} ${b.y + HIGH / 2}`;
+    const [x1, y1, x2, y2] = [a.x + WIDE, a.y + HIGH / 2, b.x, b.y + HIGH / 2], middle = (x1 + x2) / 2;
+    return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
+  };
   const edges = near.things.map((thing) => {
     const [a, b] = [at.get(thing.by.target), at.get(thing.by.source)];
-    if (!a || !b || a.out || b.out) return null;
-    const [x1, y1, x2, y2] = [a.x + WIDE, a.y + HIGH / 2, b.x, b.y + HIGH / 2];
-    const middle = (x1 + x2) / 2;
-    return svg("path", { class: "edge", d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}` });
+    return !a || !b || a.out || b.out ? null : svg("path", { class: "edge", d: curve(a, b) });
   });
+  const most = Math.floor((wide - 20) / 6.6);
   const nodes = [...at.values()].filter((one) => !one.out).map(({ thing, x, y }) => {
-    const own = thing.id === near.start.id;
-    return svg("a", { href: address(thing.id), class: own ? "self" : null, "aria-current": own ? "true" : null },
+    const own = thing.id === near.start.id, gone = thing.state !== "current";
+    const look = [own ? "self" : "", gone ? "gone" : "", retracted.includes(thing.id) ? "retracted" : ""].filter(Boolean).join(" ");
+    return svg("a", { href: address(thing.id), class: look || null, "aria-current": own ? "true" : null },
       svg("title", {}, thing.text ?? thing.id),
-      svg("rect", { class: "node", x, y, width: WIDE, height: HIGH, rx: 8 }),
-      svg("text", { x: x + 10, y: y + 19 }, clipped(thing.text ?? short(thing.id), 26)),
-      svg("text", { class: "soft", x: x + 10, y: y + 36 }, clipped([own ? "this one" : thing.type, thing.state === "current" ? "" : thing.state].filter(Boolean).join(", "), 28)));
+      svg("rect", { class: "node", x, y, width: wide, height: HIGH, rx: 8 }),
+      svg("text", { x: x + 10, y: y + 19 }, clipped(thing.text || short(thing.id), most)),
+      svg("text", { class: "soft", x: x + 10, y: y + 36 }, clipped([own ? "this memory" : thing.type, gone ? thing.state : ""].filter(Boolean).join(", "), most)));
   });
-  const drawing = drawn(columns.size * (WIDE + GAP) - GAP + 24, rows * ROW + 10,
-    `Drawn from ${count(near.things.length, "linked thing")}`, edges, nodes);
+  const drawing = narrow
+    ? drawn(24 + wide + (columns.size - 1) * INDENT, placed * ROW + 10, `Provenance: ${count(near.things.length, "linked record")}`, edges, nodes)
+    : drawn(columns.size * (WIDE + GAP) - GAP + 24, rows * ROW + 10, `Provenance: ${count(near.things.length, "linked record")}`, edges, nodes);
   const self = at.get(near.start.id);
   requestAnimationFrame(() => { drawing.scrollLeft = self.x - (drawing.clientWidth - WIDE) / 2; });
   return [
     drawing,
-    el("p", { class: "soft small key" }, "Left of this one: what it was drawn from. Right of it: what was drawn from it."),
-    left ? el("p", { class: "soft small" }, `${count(left, "more thing")} in the list below, not in the drawing.`) : null,
+    el("p", { class: "soft small key" }, narrow ? "Above this memory: what it derives from. Below: what derives from it."
+      : "Left of this memory: what it derives from. Right: what derives from it."),
+    left ? el("p", { class: "soft small" }, `${count(left, "more record")} in the list below.`) : null,
   ];
 }
 
@@ -125,9 +153,9 @@ export function branches(sessions, chosen, points, address) {
         from ? svg("path", { class: "edge", d: `M${start} ${from.y}V${y - 8}Q${start} ${y} ${start + 8} ${y}` }) : null,
         svg("path", { class: "lane", d: `M${from ? start + 8 : start} ${y}H${end}` }),
         svg("a", { href: address(one.id), "aria-current": one.id === chosen ? "true" : null },
-          svg("title", {}, `${one.name ?? "without a name"}, ${count(one.messages ?? 0, "message")}`),
+          svg("title", {}, `${one.name ?? "untitled"}, ${count(one.messages ?? 0, "message")}`),
           svg("circle", { class: "mark", cx: end, cy: y, r: 6 }),
-          svg("text", { x: end + 12, y: y + 4 }, clipped(one.name ?? "without a name", 30)))),
+          svg("text", { x: end + 12, y: y + 4 }, clipped(one.name ?? "untitled", 30)))),
       mine.map((point) => svg("a", { href: address(one.id, point.id) },
         svg("title", {}, `${point.name ?? point.why}: checkpoint at message ${point.number}`),
         svg("rect", { class: "mark", x: x(point.number) - 5, y: y - 5, width: 10, height: 10, transform: `rotate(45 ${x(point.number)} ${y})` }))),
@@ -140,11 +168,11 @@ export function branches(sessions, chosen, points, address) {
     const at = x(one.origin.number);
     const kept = points.some((point) => point.session === one.origin.session && Math.abs(x(point.number) - at) < 12);
     return svg("a", { href: address(one.origin.session, String(one.origin.number)) },
-      svg("title", {}, `${one.name ?? "a fork"} begins here, at message ${one.origin.number}`),
+      svg("title", {}, `${one.name ?? "a fork"} starts here, at message ${one.origin.number}`),
       svg("circle", { class: "origin", cx: at, cy: from.y, r: kept ? 10 : 5 }));
   });
   return [
     drawn(LEFT + long + LABEL, sessions.length * LANE + 14, "How these conversations branch", origins, parts),
-    el("p", { class: "soft small key" }, "● the end of a conversation   ○ where a fork begins   ◆ a checkpoint"),
+    el("p", { class: "soft small key" }, "● end of a conversation   ○ start of a fork   ◆ checkpoint"),
   ];
 }

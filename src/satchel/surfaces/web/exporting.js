@@ -1,4 +1,4 @@
-// Memory out: what would be lost in a format is shown first, then the file is made and downloaded.
+// Memory out: what a format would lose is shown first, then the file is made and downloaded.
 
 import { fetched, get, path } from "./asking.js";
 import { button, check, count, el, facts, field, json, link, more, notes, number, options, quiet, soft, table, to } from "./making.js";
@@ -6,7 +6,7 @@ import { steps } from "./importing.js";
 import { lost } from "./receipts.js";
 import { into, told } from "./telling.js";
 
-const STEPS = ["Choose", "Look", "Download"];
+const STEPS = ["Choose", "Review", "Download"];
 const FIRST = "pam";
 
 export async function exporting(bank) {
@@ -41,9 +41,9 @@ export async function exporting(bank) {
   } },
   el("label", { class: "wide" }, "Format", format),
   el("fieldset", {}, el("legend", {}, "Types"), types.map((one) => check(one, one.name))),
-  el("div", { class: "row whole" }, field("Tags (one is enough)", tags), field("From", since), field("Until (not included)", until),
-    check(sign, "Sign it, if the format can be signed"), el("button", { class: "end" }, "Preview")));
-  return [at, soft("What the format cannot hold is counted before anything is written."), form, place];
+  el("div", { class: "row whole" }, field("Tags (any of them)", tags), field("From", since), field("Until (exclusive)", until),
+    check(sign, "Sign (if the format supports it)"), el("button", { class: "end" }, "Preview")));
+  return [at, soft("The preview counts what the format cannot hold."), form, place];
 }
 
 async function preview(bank, query, place, step) {
@@ -51,18 +51,18 @@ async function preview(bank, query, place, step) {
   const found = await (await fetched(where, { ...query, dry_run: "true" })).json();
   const gone = (found.losses ?? []).reduce((sum, one) => sum + one.count, 0);
   return [
-    el("h2", {}, "What would be in the file"),
+    el("h2", {}, "Export plan"),
     facts({ file: found.output, format: found.format, "of the bank": `${number(found.size)} records` }),
-    Object.keys(found.records).length ? table(["records", "how many"], Object.entries(found.records).map(([type, much]) => [type, number(much)]))
-      : el("p", { class: "warn" }, "Nothing: no memory is of that choice."),
-    el("h2", { class: gone ? "warn" : "good" }, gone ? `${count(gone, "thing")} would be lost` : "Nothing would be lost"),
+    Object.keys(found.records).length ? table(["records", "number"], Object.entries(found.records).map(([type, much]) => [type, number(much)]))
+      : el("p", { class: "warn" }, "No memories match this selection."),
+    el("h2", { class: gone ? "warn" : "good" }, gone ? `${count(gone, "value")} would be lost` : "Nothing would be lost"),
     gone ? lost(found.losses) : null,
     Object.keys(found.secrets ?? {}).length ? el("p", { class: "warn" },
-      `It would hold what looks like secrets: ${Object.entries(found.secrets).map(([kind, much]) => `${much} × ${kind}`).join(", ")}.`) : null,
+      `The file would include possible secrets: ${Object.entries(found.secrets).map(([kind, much]) => `${much} × ${kind}`).join(", ")}.`) : null,
     notes(found.notes),
-    found.plan ? more("The whole plan", json(found.plan)) : null,
+    found.plan ? more("Full plan", json(found.plan)) : null,
     el("div", { class: "row" },
-      button(gone ? "Download all the same" : "Download", () => into(place, () => made(where, query, step))),
+      button(gone ? "Download anyway" : "Download", () => into(place, () => made(where, query, step))),
       quiet("Cancel", () => { step(0); place.replaceChildren(); })),
   ];
 }
@@ -76,10 +76,10 @@ async function made(where, query, step) {
   save.click();
   const receipt = answer.headers.get("X-Satchel-Receipt"), gone = Number(answer.headers.get("X-Satchel-Lost"));
   step(2);
-  told(`${name} is downloaded.`);
+  told(`Downloaded ${name}.`);
   return [
     el("h2", { class: "good" }, "Done"),
-    facts({ file: name, lost: gone ? count(gone, "thing") : "nothing" }),
-    el("div", { class: "row" }, save, receipt ? link(to("receipts", receipt), "The receipt") : null),
+    facts({ file: name, lost: gone ? count(gone, "value") : "nothing" }),
+    el("div", { class: "row" }, save, receipt ? link(to("receipts", receipt), "Receipt") : null),
   ];
 }

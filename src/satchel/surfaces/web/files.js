@@ -1,4 +1,4 @@
-// Memory files of a bank: text at paths, with every version of it.
+// Memory files of a bank: text at paths, with all versions.
 
 import { filePath, fetched, get, path, put, remove } from "./asking.js";
 import { button, bytes, check, el, empty, facts, field, link, mono, number, options, quiet, short, soft, table, to, when } from "./making.js";
@@ -10,7 +10,7 @@ export async function files(bank, file, query) {
   const at = (one) => to("b", bank, "files", one);
   const { files: found } = await get(path("files", bank)), paths = found.map((one) => one.path);
   const write = button("New file", () => writing(bank, null, "", at));
-  if (!paths.length && !file) return [empty("There are no memory files yet.", "Notes, plans and lists at paths, which agents and people write."), el("div", { class: "row" }, write)];
+  if (!paths.length && !file) return [empty("There are no memory files yet.", "Notes, plans and lists that agents and people write at paths."), el("div", { class: "row" }, write)];
   const shown = el("section", { "aria-label": "The file", class: "said-here" });
   if (file) into(shown, () => read({ bank, file, at, shown }, query.get("version")));
   return el("div", { class: "sides" },
@@ -31,10 +31,10 @@ function tree(paths, file, at) {
 }
 
 function audited(bank) {
-  const place = el("section", { "aria-label": "The last changes" });
+  const place = el("section", { "aria-label": "Last changes" });
   into(place, async () => {
     const { events } = await get(path("files", bank, "audit"), { last: 20 });
-    return [el("h2", {}, "Last changes"), table(["when", "what", "path", "by", "why"], [...(events ?? [])].reverse().map((one) =>
+    return [el("h2", {}, "Last changes"), table(["time", "operation", "path", "by", "reason"], [...(events ?? [])].reverse().map((one) =>
       [when(one.ts), one.op, one.path, one.actor, one.reason]))];
   });
   return place;
@@ -52,19 +52,19 @@ async function read(here, version) {
   const former = versions.filter((one) => one !== last && one.sha);
   return [
     el("h2", {}, file),
-    facts({ version: version ? `${version}, a former one` : last?.version, changed: last && !version ? when(last.at) : null, by: version ? null : last?.actor,
+    facts({ version: version ? `${version} (earlier)` : last?.version, changed: last && !version ? when(last.at) : null, by: version ? null : last?.actor,
       size: gone ? null : bytes(new Blob([text]).size), sha256: version || gone ? null : mono(last?.sha ?? "") }),
-    gone ? el("p", { class: "warn" }, "It is deleted; its versions are below.") : el("pre", { class: "file", tabindex: 0 }, text.slice(0, MOST)),
-    text.length > MOST ? soft(`The first ${number(MOST)} signs of ${number(text.length)}.`) : null,
+    gone ? el("p", { class: "warn" }, "This file is deleted. Its versions are listed below.") : el("pre", { class: "file", tabindex: 0 }, text.slice(0, MOST)),
+    text.length > MOST ? soft(`The first ${number(MOST)} of ${number(text.length)} characters.`) : null,
     el("div", { class: "row" },
-      version ? link(at(file), "To the file as it is now") : gone ? null : [
+      version ? link(at(file), "Current version") : gone ? null : [
         button("Edit", () => writing(bank, file, text, at, tag)),
         quiet("Delete", () => deleting(here, tag))]),
     el("h2", {}, "Versions"),
-    table(["version", "what", "when", "by", "size", "why"], [...versions].reverse().map((one) => [
-      one === last || !one.sha ? `${one.version}${one === last ? " (now)" : ""}` : link(`${at(file)}?version=${one.version}`, String(one.version)),
+    table(["version", "operation", "time", "by", "size", "reason"], [...versions].reverse().map((one) => [
+      one === last || !one.sha ? `${one.version}${one === last ? " (current)" : ""}` : link(`${at(file)}?version=${one.version}`, String(one.version)),
       one.op, when(one.at), one.actor, bytes(one.bytes), one.reason])),
-    former.length && !gone ? el("div", { class: "row" }, field("Compare what it is now with", el("select", { onchange: (event) =>
+    former.length && !gone ? el("div", { class: "row" }, field("Compare the current version with", el("select", { onchange: (event) =>
       event.target.value && into(difference, () => apart(bank, file, event.target.value)) },
     options([["", "…"], ...former.reverse().map((one) => [String(one.version), `version ${one.version}, ${short(one.sha)}`])])))) : null,
     difference,
@@ -75,7 +75,7 @@ const SIGNS = { "+": "more", "-": "less", "@": "where" };
 
 async function apart(bank, file, old) {
   const { diff } = await get(filePath(bank, "diff", file), { old });
-  if (!diff) return soft("Nothing is different.");
+  if (!diff) return soft("No differences.");
   return el("pre", { class: "diff", tabindex: 0 }, diff.split("\n").slice(2).map((line) =>
     el("span", { class: SIGNS[line[0]] ?? null }, `${line}\n`)));
 }
@@ -86,13 +86,13 @@ function writing(bank, file, text, at, tag) {
   const keep = el("input", { type: "checkbox", name: "keep", checked: true });
   asks({
     heading: file ? `Edit ${file}` : "New file", does: "Save",
-    said: file ? "It is saved only if nobody has changed it since you saw it." : null,
-    rows: [file ? null : field("Path", where), field("Text", words), check(keep, "keep the text of every version")],
+    said: file ? "It is saved only if it has not changed since you opened it." : null,
+    rows: [file ? null : field("Path", where), field("Text", words), check(keep, "Keep the text of all versions")],
     act: async () => {
       const path = file ?? where.value.trim().replace(/^\/+/, "");
       await put(filePath(bank, "text", path), { text: words.value, keep_versions: keep.checked },
         { ...(tag ? { "If-Match": tag } : { "If-None-Match": "*" }), "X-Actor": "web page" });
-      told("It is saved.");
+      told("Saved.");
       if (location.hash === at(path)) dispatchEvent(new Event("hashchange"));
       else location.hash = at(path);
     },
@@ -101,10 +101,10 @@ function writing(bank, file, text, at, tag) {
 
 function deleting({ bank, file, at }, tag) {
   asks({
-    heading: "Delete this file", does: "Delete", danger: true, said: `${file} is deleted. Its versions stay.`,
+    heading: "Delete this file", does: "Delete", danger: true, said: `Deletes ${file}. Its versions are kept.`,
     act: async () => {
       await remove(filePath(bank, "text", file), {}, { ...(tag ? { "If-Match": tag } : {}), "X-Actor": "web page" });
-      told("It is deleted.");
+      told("Deleted.");
       location.hash = to("b", bank, "files");
     },
   });

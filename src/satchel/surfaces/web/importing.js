@@ -1,17 +1,17 @@
-// Memory in: a file is dropped, what would be done is shown, it is done, and there is the receipt.
+// Memory in: a file is dropped, the plan is shown, then the import runs and leaves a receipt.
 
 import { get, path, post, send } from "./asking.js";
 import { button, bytes, chip, count, el, facts, field, json, link, mono, more, notes, number, options, quiet, short, soft, table, to, when } from "./making.js";
 import { account, lost } from "./receipts.js";
 import { asks, into, told, watched } from "./telling.js";
 
-// A place where a file can be dropped, or chosen.
+// A place to drop a file, or to choose one.
 export function dropped(said, take) {
   const input = el("input", { type: "file", onchange: () => {
     if (input.files.length) take(input.files[0]);
     input.value = ""; // the same one may be chosen again
   } });
-  const place = el("label", { class: "drop" }, el("strong", {}, said), el("span", { class: "soft" }, "or choose one"), input);
+  const place = el("label", { class: "drop" }, el("strong", {}, said), el("span", { class: "soft" }, "or choose a file"), input);
   const over = (is) => (event) => {
     event.preventDefault();
     place.classList.toggle("over", is);
@@ -27,33 +27,36 @@ export function dropped(said, take) {
 }
 
 const NAMES = {
-  read: "read", added: "new", known: "known already", redacted: "redacted here, and stay so", twice: "in the file twice", skipped: "left out",
-  overwritten: "superseded here", renamed: "kept beside", restored: "current again", near: "near duplicates",
-  merged: "merged", vanished: "gone at the source", past: "of the past", others: "other records",
+  added: "new memories", conversations: "conversations", messages: "messages", known: "already in the bank", redacted: "redacted here",
+  twice: "duplicates in the file", skipped: "skipped", overwritten: "replaced here", renamed: "stored beside another version",
+  restored: "restored", near: "near duplicates", merged: "merged", vanished: "deleted at the source", past: "older versions", others: "other records",
 };
+
+// Conversations and their messages are counted as such, and not again as other records.
+const numbers = (done) => ({ ...done, others: (done.others ?? 0) - (done.conversations ?? 0) - (done.messages ?? 0) });
 
 const counted = (banks) => banks.map((bank) => [
   el("h3", {}, bank.name ?? short(bank.bank ?? "")),
-  el("div", { class: "figures" }, Object.entries(NAMES).filter(([name]) => bank.done[name])
-    .map(([name, said]) => el("div", {}, el("b", {}, number(bank.done[name])), el("span", { class: "soft small" }, said)))),
-  (bank.conflicts ?? []).length ? el("p", { class: "warn" }, `Other versions: ${bank.conflicts.join(", ")}`) : null,
+  el("div", { class: "figures" }, Object.entries(NAMES).map(([name, said]) => [numbers(bank.done)[name], said]).filter(([much]) => much)
+    .map(([much, said]) => el("div", {}, el("b", {}, number(much)), el("span", { class: "soft small" }, said)))),
+  (bank.conflicts ?? []).length ? el("p", { class: "warn" }, `Conflicts: ${bank.conflicts.join(", ")}`) : null,
 ]);
 
 const warnings = (found) => [
-  (found.losses ?? []).length ? [el("h3", {}, "What the bank cannot hold"), lost(found.losses)] : null,
-  (found.refused ?? []).length ? [el("h3", {}, "What cannot be read"), table(["where", "what is wrong", ""], found.refused.map((one) => [
+  (found.losses ?? []).length ? [el("h3", {}, "Not supported by the bank"), lost(found.losses)] : null,
+  (found.refused ?? []).length ? [el("h3", {}, "Could not be read"), table(["where", "problem", "code"], found.refused.map((one) => [
     [one.line ? `line ${one.line}` : "", one.field ?? ""].filter(Boolean).join(", "), one.message, mono(one.code)]))] : null,
   notes(found.notes),
 ];
 
-const STEPS = ["Choose", "Look", "Done"];
+const STEPS = ["Choose", "Review", "Done"];
 export const steps = (now, names = STEPS) => el("ol", { class: "steps", "aria-label": "Steps" }, names.map((name, at) =>
   el("li", { "aria-current": at === now ? "step" : null, class: at < now ? "over" : null }, name)));
 
 export function importing(bank) {
   const name = el("input", { name: "bank", required: true, maxlength: 500, autocomplete: "off", value: bank ?? "" });
   const conflict = el("select", { name: "conflict" }, options(Object.entries({
-    skip: "keep those of the bank", overwrite: "take those of the file", rename: "keep both", error: "stop",
+    skip: "keep the bank's version", overwrite: "overwrite with the file's version", rename: "keep both", error: "stop the import",
   })));
   const place = el("section", { "aria-live": "polite", id: "plan" }), before = el("div"), at = el("div", {}, steps(0));
   let chosen = null, last = "";
@@ -61,10 +64,10 @@ export function importing(bank) {
   const plan = (file) => {
     if (file) [chosen, last] = [file, ""];
     const now = JSON.stringify([name.value.trim(), conflict.value]);
-    if (!chosen || last === now) return; // a field that is left unchanged is no new question
+    if (!chosen || last === now) return; // nothing was changed
     if (!name.value.trim()) {
       name.focus();
-      place.replaceChildren(el("p", { class: "warn" }, "Into which bank? Say its name, and it goes on."));
+      place.replaceChildren(el("p", { class: "warn" }, "Choose a bank to continue."));
       return;
     }
     last = now;
@@ -75,13 +78,44 @@ export function importing(bank) {
   if (bank) into(before, () => earlier(bank, before));
   return [
     at,
-    soft("Nothing is written before you have seen what would be."),
+    soft("Nothing is written until you confirm."),
     el("form", { onsubmit: (event) => { event.preventDefault(); plan(null); } },
-      bank ? null : el("label", { class: "wide" }, "Into the bank (created if it is not there)", name),
-      field("Other versions of what is there", conflict)),
-    dropped("Drop a file of memory here", plan),
+      bank ? null : [el("label", { class: "wide" }, "Bank (created if it does not exist)", name), suggested(name)],
+      field("If the bank has another version", conflict)),
+    readable(),
+    dropped("Drop a memory file here", plan),
     place, before,
   ];
+}
+
+// Where what came is found: memories, and the conversations where there are some.
+const destinations = ({ bank, name, done }, several) => [
+  link(to("b", bank), several ? `Open ${name ?? short(bank)}` : "Open the bank"),
+  done.conversations || done.messages ? el("a", { class: "button", href: to("b", bank, "sessions") },
+    `View ${done.conversations ? count(done.conversations, "conversation") : "conversations"}`) : null,
+];
+
+// The names of banks, offered while one is typed.
+function suggested(input) {
+  const list = el("datalist", { id: `banks-${(suggested.last = (suggested.last ?? 0) + 1)}` });
+  input.setAttribute("list", list.id);
+  get(path("banks")).then(({ banks }) => list.replaceChildren(...banks.filter((one) => one.name).map((one) => el("option", { value: one.name }))), () => {});
+  return list;
+}
+
+// Which formats are recognised.
+function readable() {
+  const place = el("div");
+  const shown = more("Supported formats", place);
+  shown.addEventListener("toggle", () => {
+    if (!shown.open || place.childNodes.length) return;
+    into(place, async () => {
+      const { formats } = await get(path("formats"));
+      return table(["format", "name", "files"], [...formats].sort((one, other) => one.title.localeCompare(other.title))
+        .map((one) => [one.title, mono(one.name), (one.suffixes ?? []).map((suffix) => (suffix.startsWith(".") ? `*${suffix}` : suffix)).join(", ")]));
+    });
+  });
+  return shown;
 }
 
 // By its id where it is there: a name may hold what no path can.
@@ -95,13 +129,13 @@ async function planned(here) {
   const query = { name: file.name, on_conflict: conflict };
   const found = await send(await upload(bank), { ...query, dry_run: "true" }, file);
   return [
-    el("h2", {}, "What would be done"),
+    el("h2", {}, "Import plan"),
     facts({
       file: file.name, format: found.source_format, size: bytes(found.input_bytes),
       digest: mono(found.input_digest), verified: found.source_outcome,
     }),
     counted(found.banks), warnings(found),
-    more("The whole plan", json(found.plan ?? {})),
+    more("Full plan", json(found.plan ?? {})),
     el("div", { class: "row" },
       button("Import", () => into(place, () => run(here, query))),
       quiet("Cancel", () => { step(0); place.replaceChildren(); })),
@@ -113,17 +147,16 @@ async function run({ file, bank, place, step }, query) {
   const found = await watched(job, place);
   const receipts = found.receipts ?? [], shown = el("div");
   if (receipts.length) into(shown, () => account(receipts[0]));
-  const first = found.banks[0]?.bank;
   step(2);
   return [
     el("h2", { class: "good" }, "Done"),
     counted(found.banks), warnings(found),
-    first ? el("p", {}, link(to("b", first), "To the bank")) : null,
+    el("div", { class: "row" }, found.banks.filter((one) => one.bank).map((one) => destinations(one, found.banks.length > 1))),
     receipts.length ? el("h2", {}, "Receipt") : null, shown,
   ];
 }
 
-// What was brought in before, and taking it back.
+// Earlier imports, each of which can be undone.
 async function earlier(bank, place) {
   const { imports: found } = await get(path("banks", bank, "imports")).catch((error) => {
     if (error.status === 404) return { imports: [] }; // there is no such bank yet
@@ -143,9 +176,9 @@ async function earlier(bank, place) {
 function undone(bank, one, again) {
   const reason = el("input", { name: "reason", maxlength: 1000, autocomplete: "off" });
   asks({
-    heading: "Undo this import", does: "Undo it", danger: true,
-    said: `What came with it (${count(one.records, "record")}) goes, and what it replaced is there again. The log keeps both.`,
-    rows: [field("Why (may be left out)", reason)],
+    heading: "Undo this import", does: "Undo import", danger: true,
+    said: `Removes what it added (${count(one.records, "record")}) and restores what it replaced. The log keeps both.`,
+    rows: [field("Reason (optional)", reason)],
     act: async () => {
       await post(path("banks", bank, "undo"), { source: one.source, reason: reason.value.trim() || null });
       told("The import is undone.");

@@ -1,4 +1,4 @@
-// Long work: how far it is, how it ended, and cancelling it.
+// Jobs: progress, results, and cancelling.
 
 import { get, path, remove } from "./asking.js";
 import { chip, el, empty, facts, json, more, mono, number, quiet, short, soft, table, when } from "./making.js";
@@ -40,21 +40,21 @@ export function jobs() {
     setTimeout(follow, SECONDS * 1000);
     return shown(found, rows);
   });
-  return [el("h1", {}, "Jobs"), soft("Long work of the servers of this store: imports, backups, erasure and the like."), place, place2];
+  return [el("h1", {}, "Jobs"), soft("Imports, backups, erasures and other long operations on this store."), place, place2];
 }
 
 function shown(found, rows) {
   rows.clear();
   const cut = found.cut_short ?? [];
   return [
-    found.jobs.length || cut.length ? null : empty("Nothing is under way.", "Imports and backups that take longer are followed here."),
+    found.jobs.length || cut.length ? null : empty("No jobs.", "Long imports and backups are listed here."),
     el("ul", { class: "list" }, found.jobs.map((one) => {
       const row = el("li", {});
       rows.set(one.id, row);
       fill(row, one);
       return row;
     })),
-    cut.length ? [el("h2", {}, "Imports that were cut short"), soft("Nobody sees any of them. satchel job goes on with one, or takes it back."),
+    cut.length ? [el("h2", {}, "Interrupted imports"), soft("Their records are not visible. Resume or undo one with satchel job."),
       table(["import", "bank", "input", "records"], cut.map((one) => [
         mono(short(one.id ?? one.job ?? "")), one.bank ?? "", one.input ?? one.format ?? "", one.records === undefined ? "" : number(one.records)]))] : null,
   ].flat(Infinity).filter(Boolean);
@@ -72,7 +72,7 @@ function fill(row, one) {
     over ? null : quiet("Cancel", async () => {
       try {
         await remove(path("jobs", one.id));
-        told("It stops at its next step.");
+        told("Cancelling.");
       } catch (error) {
         told(error.message);
       }

@@ -60,12 +60,18 @@ const moment = (text, style) => {
 export const when = (text) => moment(text, { dateStyle: "medium", timeStyle: "short" });
 export const day = (text) => moment(text, { dateStyle: "full" });
 
+// The standing of a key: own, trusted or untrusted.
+export const standing = (value) => (value === "stranger" ? "untrusted" : value);
+
 export const bytes = (size) => {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   let at = 0;
   for (; size >= 1000 && at < units.length - 1; at += 1) size /= 1000;
   return `${at ? size.toFixed(1) : size} ${units[at]}`;
 };
+
+// A year and a month have the same size everywhere.
+export const date = (text) => moment(text, { dateStyle: "medium" });
 
 export const mono = (text) => el("span", { class: "mono" }, text);
 export const soft = (...said) => el("p", { class: "soft" }, ...said);
@@ -92,13 +98,58 @@ export const facts = (rows) =>
   el("dl", {}, Object.entries(rows).filter(([, value]) => value !== undefined && value !== null && value !== "")
     .map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 
+// Whatever can be scrolled sideways shows on which side there is more.
+const cue = (node) => {
+  const rest = node.scrollWidth - node.clientWidth - node.scrollLeft;
+  node.classList.toggle("more-left", node.scrollLeft > 4);
+  node.classList.toggle("more-right", rest > 4);
+};
+const sizes = new ResizeObserver((found) => found.forEach(({ target }) => cue(target)));
+export function cued(node) {
+  node.addEventListener("scroll", () => cue(node), { passive: true });
+  sizes.observe(node);
+  return node;
+}
+
+// A text with the words that a search matched marked; a long one from shortly before the first.
+export function highlighted(text, terms, most = 400) {
+  const said = plain(text ?? "").replace(/\s+/g, " ").trim();
+  const words = [...new Set(terms)].filter(Boolean).map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const pattern = words.length ? new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join("|")})[\\p{L}\\p{N}]*`, "giu") : null;
+  const first = pattern ? said.search(pattern) : -1;
+  const start = first > most * 0.7 ? said.indexOf(" ", first - Math.floor(most / 3)) + 1 : 0;
+  const shown = `${start ? "\u2026" : ""}${clipped(said.slice(start), most)}`;
+  if (!pattern) return [shown];
+  const parts = [];
+  let at = 0;
+  for (const match of shown.matchAll(pattern)) {
+    parts.push(shown.slice(at, match.index), el("mark", {}, match[0]));
+    at = match.index + match[0].length;
+  }
+  return [...parts, shown.slice(at)];
+}
+
+// Text that can be copied; where a browser lets no page do it, the text is selected.
+export function copyable(text, label, rows, done) {
+  const shown = el("textarea", { readonly: true, rows, "aria-label": label, spellcheck: "false", onfocus: () => shown.select() }, text);
+  return [shown, el("div", { class: "row" }, quiet("Copy", async () => {
+    try {
+      await navigator.clipboard.writeText(shown.value);
+      done("Copied.");
+    } catch {
+      shown.focus();
+      done("Selected: copy with Ctrl-C.");
+    }
+  }))];
+}
+
 // On a narrow screen each row stands alone, every cell under its head.
 export const table = (heads, rows, caption) =>
-  el("div", { class: "scroll" }, el("table", {},
+  cued(el("div", { class: "scroll" }, el("table", {},
     caption ? el("caption", {}, caption) : null,
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head || el("span", { class: "unseen" }, "More"))))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) =>
-      el("td", { "data-head": heads[at] }, [cell].flat(Infinity).some((one) => one || one === 0) ? el("div", {}, cell) : null)))))));
+      el("td", { "data-head": heads[at] }, [cell].flat(Infinity).some((one) => one || one === 0) ? el("div", {}, cell) : null))))))));
 
 export const notes = (said) =>
   (said ?? []).length ? el("ul", { class: "warn" }, said.map((one) => el("li", {}, one))) : null;

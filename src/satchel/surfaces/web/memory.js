@@ -1,18 +1,18 @@
-// One memory: what it says, where it comes from, what became of it, and changing that.
+// One memory: what it says, where it comes from, its versions, and changing it.
 
 import { get, patch, path, post, remove } from "./asking.js";
 import { provenance } from "./drawing.js";
-import { button, check, chip, chips, clipped, count, el, facts, field, json, link, more, mono, notes, options, quiet, short, soft, table, to, when } from "./making.js";
+import { button, check, chip, chips, clipped, count, el, facts, field, json, link, more, mono, notes, number, options, quiet, short, soft, table, to, when } from "./making.js";
 import { asks, into, told } from "./telling.js";
 
-const COMPONENTS = ["semantic", "episodic", "procedural", "working", "identity"];
+export const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
 
-export const gist = (memory) => {
-  const members = memory.members ?? {};
-  const said = memory.text ?? members.observation
-    ?? [members.subject, members.predicate, members.object].filter(Boolean).join(" ");
-  return said || [members.name, members.description].filter(Boolean).join(": ") || JSON.stringify(memory.data ?? members);
-};
+// What a memory says in words; one that says nothing is called that.
+export const gist = (memory) => (["", "{}", "[]", "null", undefined].includes(memory.text) ? "(empty memory)" : memory.text);
+
+// That what a memory derives from was corrected or deleted: it may be wrong, too.
+export const badge = (memory) => ((memory.retracted ?? []).length
+  ? chip("built on a corrected memory", "warn") : null);
 
 const tagged = (input) => input.value.split(/[,\s]+/).map((one) => one.replace(/^#/, "")).filter(Boolean);
 const written = (name, more = {}) => el("input", { name, maxlength: 1000, autocomplete: "off", ...more });
@@ -20,15 +20,15 @@ const written = (name, more = {}) => el("input", { name, maxlength: 1000, autoco
 export function remembering(bank) {
   const text = el("textarea", { name: "text", rows: 5, required: true, maxlength: 100000 });
   const tags = written("tags", { placeholder: "food, travel" }), user = written("user");
-  const type = el("select", { name: "type" }, options(COMPONENTS.slice(0, 4).map((one) => [one, one]), "semantic"));
+  const type = el("select", { name: "type" }, options(TYPES.slice(0, 4).map((one) => [one, one]), "semantic"));
   asks({
-    heading: "New memory", does: "Remember",
-    rows: [field("What is to be remembered?", text), el("div", { class: "row" }, field("Component", type), field("Of which user", user)), field("Tags", tags)],
+    heading: "New memory", does: "Save",
+    rows: [field("Memory", text), el("div", { class: "row" }, field("Type", type), field("User", user)), field("Tags", tags)],
     act: async () => {
       const made = await post(path("banks", bank, "entries"), {
         text: text.value, type: type.value, tags: tagged(tags), ...(user.value.trim() ? { user: user.value.trim() } : {}),
       });
-      told(made.is_new === false ? "That was known already." : "It is remembered.");
+      told(made.is_new === false ? "The bank has this memory already." : "Memory stored.");
       location.hash = to("b", bank, "e", made.id);
     },
   });
@@ -39,14 +39,14 @@ function changing(bank, one) {
   const tags = written("tags", { value: (one.tags ?? []).join(", ") }), reason = written("reason");
   const wrong = el("input", { type: "checkbox", name: "wrong" });
   asks({
-    heading: "Change", does: "Save",
-    said: "It gets a new version; this one stays in its history.",
-    rows: [field("What it is to say", text), field("Tags", tags), check(wrong, "It was wrong all along (a correction)"), field("Why (may be left out)", reason)],
+    heading: "Edit memory", does: "Save",
+    said: "This creates a new version. The current one stays in the history.",
+    rows: [field("Text", text), field("Tags", tags), check(wrong, "It was never true (a correction)"), field("Reason (optional)", reason)],
     act: async () => {
       const where = path("banks", bank, "entries", one.id);
       const said = { text: text.value, tags: tagged(tags), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) };
       const made = wrong.checked ? await post(`${where}/correct`, said) : await patch(where, said, { "If-Match": `"${one.id}"` });
-      told("It has a new version.");
+      told("New version stored.");
       location.hash = to("b", bank, "e", made.id);
     },
   });
@@ -55,13 +55,13 @@ function changing(bank, one) {
 function forgetting(bank, one, again) {
   const reason = written("reason"), where = path("banks", bank, "entries", one.id);
   asks({
-    heading: "Forget", does: "Forget", danger: true,
-    said: "It is recalled no more. The log keeps it, so it can be restored; erasing for good is for the command satchel erase.",
-    rows: [field("Why (may be left out)", reason)],
+    heading: "Forget this memory", does: "Forget", danger: true,
+    said: "It is no longer listed or recalled. It stays in the log and can be restored; to erase it permanently, use satchel erase.",
+    rows: [field("Reason (optional)", reason)],
     act: async () => {
       await remove(where, { reason: reason.value.trim() });
       again();
-      told("It is forgotten.", () => restored(bank, one, again));
+      told("Memory forgotten.", () => restored(bank, one, again));
     },
   });
 }
@@ -69,23 +69,23 @@ function forgetting(bank, one, again) {
 async function restored(bank, one, again) {
   try {
     await post(path("banks", bank, "entries", one.id, "restore"));
-    told("It is current again.");
+    told("Memory restored.");
   } catch (error) {
     told(error.message);
   }
   again();
 }
 
-async function linked(bank, memory) {
-  const near = await get(path("banks", bank, "entries", memory, "links"), { hops: 2 });
-  if (!near.things.length) return soft("It was drawn from no other memory, and none was drawn from it.");
+async function linked(bank, memory, retracted) {
+  const near = await get(path("banks", bank, "entries", memory, "links"), { hops: 2, all: "true" });
+  if (!near.things.length) return soft("It derives from no other memory, and none derives from it.");
   return [
-    provenance(near, (thing) => to("b", bank, "e", thing)),
+    provenance(near, (thing) => to("b", bank, "e", thing), retracted),
     el("ul", { class: "list" }, near.things.map((thing) => el("li", {},
-      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.text ?? `${thing.type ?? "a record"} ${short(thing.id)}`, 160)),
+      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.text || `${thing.type ?? "record"} ${short(thing.id)}`, 160)),
       chips(thing.by.type.replaceAll("_", " "), `${count(thing.hops, "step")} away`,
         thing.state === "current" ? null : chip(thing.state, "bad"))))),
-    near.complete ? null : el("p", { class: "warn" }, "There are more links than were looked at."),
+    near.complete ? null : el("p", { class: "warn" }, "There are more links than are shown."),
   ];
 }
 
@@ -94,7 +94,7 @@ const said = (value) => clipped(JSON.stringify(value) ?? "nothing", 80);
 async function past(bank, memory) {
   const { versions, left_out: left } = await get(path("banks", bank, "entries", memory, "history"));
   return [
-    table(["version", "arrived", "state", "what is different"], versions.map((version) => [
+    table(["version", "added", "state", "changes"], versions.map((version) => [
       version.id === memory ? el("strong", { class: "mono" }, short(version.id)) : link(to("b", bank, "e", version.id), mono(short(version.id))),
       when(version.arrived_at), chip(version.state, version.state === "current" ? "good" : ""),
       [...Object.entries(version.differs ?? {}).map(([name, [was, is]]) => el("div", {}, `${name}: ${said(was)} → ${said(is)}`)),
@@ -109,35 +109,39 @@ const where = (scope) => ({ user: scope?.user, agent: scope?.agent, run: scope?.
 
 export async function entry(bank, memory, again) {
   const shown = await get(path("banks", bank, "entries", memory));
-  const one = COMPONENTS.includes(shown.type) ? shown : null;
+  const one = TYPES.includes(shown.type) ? shown : null;
   const drawn = el("div"), versions = el("div");
-  into(drawn, () => linked(bank, memory));
+  const retracted = one?.retracted ?? [];
+  into(drawn, () => linked(bank, memory, retracted));
   if (one) into(versions, () => past(bank, memory));
   return [
-    el("div", { class: "chips" }, chip(shown.record.type), chip(shown.state, shown.state === "current" ? "good" : "bad"),
+    el("div", { class: "chips" }, chip(shown.record.type), chip(shown.state, shown.state === "current" ? "good" : "bad"), one ? badge(one) : null,
       one?.held ? chip("in quarantine", "bad") : null, one?.redacted ? chip("redacted", "bad") : null, (one?.tags ?? []).map((tag) => chip(`#${tag}`))),
+    retracted.length ? el("p", { class: "warn" }, "This memory may be wrong: it derives from ",
+      retracted.length === 1 ? "a memory that was" : "memories that were", " corrected or deleted: ",
+      retracted.slice(0, 5).map((id, at) => [at ? ", " : "", link(to("b", bank, "e", id), mono(short(id)))]), ".") : null,
     el("div", { class: "text" }, one ? gist(one) : shown.record.type),
     one ? el("div", { class: "row" },
       shown.state === "current" ? [
-        shown.record.text === undefined ? null : button("Change", () => changing(bank, one)),
+        shown.record.text === undefined ? null : button("Edit", () => changing(bank, one)),
         quiet("Forget", () => forgetting(bank, one, again)),
       ] : null,
       ["deleted", "expired"].includes(shown.state) ? button("Restore", () => restored(bank, one, again)) : null) : null,
     facts({
-      made: one?.created_at ? when(one.created_at) : null, happened: one?.occurred_at ? when(one.occurred_at) : null,
-      "arrived here": when(shown.arrived_at), "valid from": one?.valid_from ? when(one.valid_from) : null,
+      created: one?.created_at ? when(one.created_at) : null, happened: one?.occurred_at ? when(one.occurred_at) : null,
+      added: when(shown.arrived_at), "valid from": one?.valid_from ? when(one.valid_from) : null,
       "valid until": one?.valid_until ? when(one.valid_until) : null, key: one?.key, kind: one?.kind, ...where(one?.scope),
-      redacted: one?.redacted ? `${one.redacted.at} by ${one.redacted.by ?? "somebody"}: ${(one.redacted.fields ?? []).join(", ")}` : null,
-      salience: one?.salience, from: one?.origin?.provider, "its id there": one?.origin?.id, trust: one?.origin?.trust,
+      redacted: one?.redacted ? `${one.redacted.at} by ${one.redacted.by ?? "an unknown key"}: ${(one.redacted.fields ?? []).join(", ")}` : null,
+      salience: one?.salience, from: one?.origin?.provider, "source id": one?.origin?.id, trust: one?.origin?.trust,
     }),
     el("h2", {}, "Provenance"), drawn,
     one ? [el("h2", {}, "Versions"), versions] : null,
     el("h2", {}, "Proof"),
     facts({
-      id: mono(shown.record.id), place: `${shown.position + 1} of ${shown.proof.size}`, root: mono(shown.proof.root),
-      "signed at": when(shown.proof.at), by: mono(shown.proof.key), epoch: shown.proof.epoch,
+      id: mono(shown.record.id), "log position": `${number(shown.position + 1)} of ${number(shown.proof.size)}`, root: mono(shown.proof.root),
+      "signed at": when(shown.proof.at), "signed by": mono(shown.proof.key), epoch: shown.proof.epoch,
     }),
     notes(shown.notes),
-    more("The record, as it was sealed", json(shown.record)),
+    more("Sealed record", json(shown.record)),
   ];
 }

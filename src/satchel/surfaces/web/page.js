@@ -1,13 +1,16 @@
-// The page: which part of it is shown, who looks at it, light and dark.
+// The page: its parts and their addresses, signing in, light and dark.
 
 import { gate, get, path, signIn } from "./asking.js";
 import { bank, banks, named } from "./banks.js";
+import { comparison } from "./comparison.js";
 import { exporting } from "./exporting.js";
 import { files } from "./files.js";
+import { graph } from "./graph.js";
 import { importing } from "./importing.js";
 import { jobs } from "./jobs.js";
 import { backups, quarantine } from "./keeping.js";
-import { el, empty, link, plain, to } from "./making.js";
+import { log } from "./log.js";
+import { cued, el, empty, link, plain, to } from "./making.js";
 import { entry } from "./memory.js";
 import { receipts } from "./receipts.js";
 import { sessions } from "./sessions.js";
@@ -18,10 +21,12 @@ import { verifying } from "./verifying.js";
 const main = document.getElementById("main");
 const LOOKS = ["auto", "light", "dark"];
 const PARTS = [
-  ["", "Memories"], ["sessions", "Conversations"], ["files", "Files"], ["import", "Import"], ["export", "Export"],
+  ["", "Memories"], ["sessions", "Conversations"], ["files", "Files"],
+  ["graph", "Graph"], ["log", "Log"], ["compare", "Compare"], ["import", "Import"], ["export", "Export"],
   ["quarantine", "Quarantine"], ["tokens", "Tokens"], ["owners", "Owners"],
 ];
 
+cued(document.getElementById("pages"));
 gate.ask = (wrong) => operator(wrong, signIn);
 
 // The parts of a bank, under its name.
@@ -36,6 +41,9 @@ async function ofBank(id, part, rest, query) {
     e: () => entry(id, rest[0], show),
     sessions: () => sessions(id, rest[0], query, show),
     files: () => files(id, rest[0], query),
+    graph: () => graph(id, query),
+    log: () => log(id, query),
+    compare: () => comparison(id, query),
     import: () => importing(id),
     export: () => exporting(id),
     quarantine: () => quarantine(id),
@@ -47,13 +55,13 @@ async function ofBank(id, part, rest, query) {
   return [
     el("p", { class: "small path" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),
     el("h1", { class: "clip" }, part === "e" ? "Memory" : name),
-    el("nav", { class: "tabs", "aria-label": "Parts of the bank" }, PARTS.map(([one, said]) =>
-      el("a", { href: one ? to("b", id, one) : to("b", id), "aria-current": is === one ? "page" : null }, said))),
+    cued(el("nav", { class: "tabs", "aria-label": "Parts of the bank" }, PARTS.map(([one, said]) =>
+      el("a", { href: one ? to("b", id, one) : to("b", id), "aria-current": is === one ? "page" : null }, said)))),
     place,
   ];
 }
 
-const lost = () => [el("h1", {}, "There is nothing here"), empty("No part of the page is called that.", link("#/", "To the banks"))];
+const lost = () => [el("h1", {}, "Page not found"), empty("This address is not part of the page.", link("#/", "Go to the banks"))];
 
 async function shown() {
   const [where, said] = location.hash.replace(/^#\/?/, "").split("?");
@@ -69,7 +77,7 @@ async function shown() {
     if (is) document.title = `${one.textContent} · Satchel`;
   }
   const pages = {
-    "": banks,
+    "": () => banks(query),
     b: () => ofBank(rest[0], rest[1], rest.slice(2), query),
     import: () => [el("h1", {}, "Import"), importing()],
     verify: () => verifying(),
@@ -94,14 +102,14 @@ look.addEventListener("click", () =>
   looks(LOOKS[(LOOKS.indexOf(document.documentElement.dataset.look) + 1) % LOOKS.length]));
 looks(localStorage.getItem("satchel look"));
 
-// A file that misses its place must not be opened by the browser instead of this page.
+// A file dropped beside its place must not be opened by the browser instead of this page.
 for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
 addEventListener("hashchange", async () => {
-  document.querySelector("dialog[open]")?.close(); // whoever goes elsewhere no longer answers it
+  document.querySelector("dialog[open]")?.close(); // it belongs to the part that was left
   await shown();
   main.focus({ preventScroll: true });
   scrollTo(0, 0);

@@ -1,4 +1,4 @@
-// Conversations: which there are, what was said up to a point, and going on from there in a fork.
+// Conversations: their messages up to any point, forks, checkpoints and comparison.
 
 import { get, patch, path, post } from "./asking.js";
 import { branches } from "./drawing.js";
@@ -7,7 +7,7 @@ import { asks, into, told } from "./telling.js";
 
 const PREVIEW = 3, MOST = 10000;
 
-const title = (one) => one.name ?? `without a name, ${short(one.id)}`;
+const title = (one) => one.name ?? `untitled, ${short(one.id)}`;
 
 // A fork stands under what it is from; those that left it last come first, so that no line crosses another.
 function ordered(found) {
@@ -31,9 +31,9 @@ export async function sessions(bank, chosen, query, again) {
   const { sessions: all } = await get(path("banks", bank, "sessions"), { include_archived: put ? "true" : "", limit: MOST });
   const away = check(el("input", { type: "checkbox", checked: put, onchange: () => {
     location.hash = to("b", bank, "sessions") + (put ? "" : "?archived=1");
-  } }), "those put away, too");
+  } }), "Include archived");
   if (!all.length) {
-    return [empty("No conversation is kept here yet.", "An agent's adapter, an import or ", el("code", {}, "satchel session"), " brings them."), away];
+    return [empty("There are no conversations yet.", "They come from imports, agents and ", el("code", {}, "satchel session"), "."), away];
   }
   const found = ordered(all);
   const one = found.find((session) => session.id === chosen) ?? found[0];
@@ -41,7 +41,7 @@ export async function sessions(bank, chosen, query, again) {
     const said = new URLSearchParams({ ...(put ? { archived: "1" } : {}), ...(at ? { at } : {}) });
     return to("b", bank, "sessions", session) + (said.size ? `?${said}` : "");
   };
-  const shown = el("section", { "aria-label": "What was said", class: "said-here" });
+  const shown = el("section", { "aria-label": "Messages", class: "said-here" });
   into(shown, () => conversation({ bank, session: one, at: query.get("at"), all: found, address, again, shown }));
   const names = new Map(found.map((session) => [session.id, title(session)]));
   const picture = el("div");
@@ -58,7 +58,7 @@ export async function sessions(bank, chosen, query, again) {
           el("a", { href: address(session.id), "aria-current": session.id === one.id ? "true" : null },
             el("strong", { class: "clip" }, title(session)),
             el("div", { class: "soft small" }, count(session.messages ?? 0, "message"),
-              session.checkpoints ? `, ${count(session.checkpoints, "checkpoint")}` : "", session.archived ? ", put away" : ""),
+              session.checkpoints ? `, ${count(session.checkpoints, "checkpoint")}` : "", session.archived ? ", archived" : ""),
             session.origin ? el("div", { class: "small" }, `↳ from ${clipped(names.get(session.origin.session) ?? short(session.origin.session), 40)} at message ${session.origin.number}`) : null,
             session.last_at ? el("div", { class: "soft small" }, when(session.last_at)) : null)))), away),
       shown),
@@ -79,13 +79,13 @@ async function conversation(here, last = 50) {
     ? quiet(`Show ${count(found.left_out, "earlier message")}`, () => into(shown, () => conversation(here, Math.min(1000, last * 4)))) : null;
   return [
     el("h2", {}, title(session)),
-    soft(at ? ["As it was at message ", found.number, " · ", link(address(session.id), "to its end")] : count(found.number, "message"),
+    soft(at ? ["Up to message ", found.number, " · ", link(address(session.id), "show all")] : count(found.number, "message"),
       session.agent ? ` · ${session.agent}` : "", session.user ? ` · with ${session.user}` : ""),
     el("div", { class: "row" },
-      button(at ? "Fork from this point" : "Fork from its end", () => fork(here, at, at ? `message ${found.number}` : "its end")),
+      button(at ? "Fork from this point" : "Fork from the end", () => fork(here, at, at ? `message ${found.number}` : "the end")),
       quiet("Add checkpoint", () => keep(here, at ? String(found.number) : null)),
       quiet("Rename", () => rename(here)),
-      quiet(session.archived ? "Take out again" : "Put away", () => archive(here))),
+      quiet(session.archived ? "Unarchive" : "Archive", () => archive(here))),
     others.length ? el("div", { class: "row" }, field("Compare with", el("select", { onchange: (event) =>
       event.target.value && into(compared, () => apart(bank, session, event.target.value)) },
     options([["", "…"], ...others.map((one) => [one.id, clipped(title(one), 40)])])))) : null,
@@ -95,11 +95,11 @@ async function conversation(here, last = 50) {
       turn(message, session, quiet("Fork here", () => fork(here, String(message.number), `message ${message.number}`),
         { "aria-label": `Fork after message ${message.number}` })),
       marks(message.number)])),
-    found.number ? null : soft("Nothing was said in it yet."),
-    state.thread_summary ? [el("h3", {}, "What it was about"), el("div", { class: "text" }, state.thread_summary)] : null,
-    (state.notes ?? []).length ? [el("h3", {}, "To keep in mind"), el("ul", {}, state.notes.map((note) => el("li", {}, `${note.category}: ${note.content}`)))] : null,
+    found.number ? null : soft("No messages yet."),
+    state.thread_summary ? [el("h3", {}, "Summary"), el("div", { class: "text" }, state.thread_summary)] : null,
+    (state.notes ?? []).length ? [el("h3", {}, "Notes"), el("ul", {}, state.notes.map((note) => el("li", {}, `${note.category}: ${note.content}`)))] : null,
     state.working_state ? more("Working state", json(state.working_state)) : null,
-    at ? el("p", { class: "soft small" }, `${count(found.memories_later ?? 0, "memory", "memories")} of the bank came later.`) : null,
+    at ? el("p", { class: "soft small" }, `${count(found.memories_later ?? 0, "memory", "memories")} of the bank were added later.`) : null,
   ];
 }
 
@@ -109,25 +109,25 @@ const body = (message) => (typeof message.content === "string" ? message.content
 const turn = (message, session, act) =>
   el("li", { class: `turn ${message.role === "user" ? "asks" : ""} ${message.session && message.session !== session.id ? "past" : ""}` },
     el("div", { class: "row" },
-      el("span", { class: "soft small" }, el("strong", {}, message.name ?? message.role ?? "said"), ` · ${message.number} · `, message.created_at ? when(message.created_at) : "",
+      el("span", { class: "soft small" }, el("strong", {}, message.name ?? message.role ?? "message"), ` · ${message.number} · `, message.created_at ? when(message.created_at) : "",
         message.session && message.session !== session.id ? " · before the fork" : ""),
       act),
     el("div", { class: "body" }, body(message)),
-    message.more ? more("More of this message", json(message.more)) : null);
+    message.more ? more("More fields", json(message.more)) : null);
 
 const named = () => el("input", { name: "name", maxlength: 500, autocomplete: "off" });
 
-// What the fork begins with is shown before it is made.
+// The last messages that a fork starts with are shown first.
 function fork({ bank, session, address }, at, where) {
   const name = named(), hide = el("input", { type: "checkbox", name: "as_of" }), preview = el("div", { class: "preview" });
   asks({
     heading: "Fork", does: "Fork",
-    said: `A new conversation goes on from ${where} of ${title(session)}, which stays as it is.`,
-    rows: [preview, field("Name", name), check(hide, "Hide memories that came later from it")],
+    said: `Creates a new conversation that continues from ${where} of ${title(session)}. The original is not changed.`,
+    rows: [preview, field("Name", name), check(hide, "Hide later memories from it")],
     act: async () => {
       const made = await post(path("banks", bank, "sessions", session.id, "fork"),
         { at: at ?? null, name: name.value.trim() || null, memories: hide.checked ? "as-of" : "all" });
-      told(`Forked, with ${count(made.messages, "message")}.`);
+      told(`Created a fork with ${count(made.messages, "message")}.`);
       location.hash = address(made.id);
     },
   });
@@ -136,10 +136,10 @@ function fork({ bank, session, address }, at, where) {
     const found = await get(path("banks", bank, "sessions", session.id), { at, last: PREVIEW });
     const left = found.number - (found.messages ?? []).length;
     return [
-      soft(count(found.number, "message"), found.number ? ", the last of them:" : ""),
+      soft(count(found.number, "message"), found.number ? ", ending with:" : ""),
       left ? soft("…") : null,
       (found.messages ?? []).map((message) => el("p", { class: "small" },
-        el("strong", {}, message.name ?? message.role ?? "said"), ": ", clipped(body(message), 140))),
+        el("strong", {}, message.name ?? message.role ?? "message"), ": ", clipped(body(message), 140))),
     ];
   });
 }
@@ -147,10 +147,10 @@ function fork({ bank, session, address }, at, where) {
 function keep({ bank, session, address }, at) {
   const name = named();
   asks({
-    heading: "Add checkpoint", does: "Add", said: "A point to come back to.", rows: [field("Name", name)],
+    heading: "Add checkpoint", does: "Add", said: "Marks a point to return to.", rows: [field("Name", name)],
     act: async () => {
       const made = await post(path("banks", bank, "sessions", session.id, "checkpoints"), { at, name: name.value.trim() || null });
-      told("The checkpoint is kept.");
+      told("Checkpoint added.");
       location.hash = address(session.id, made.id);
     },
   });
@@ -170,7 +170,7 @@ function rename({ bank, session, again }) {
 async function archive({ bank, session, again }, archived = !session.archived) {
   try {
     await post(path("banks", bank, "sessions", session.id, "archive"), { restore: !archived });
-    told(archived ? "It is put away; nothing of it is lost." : "It is among the others again.",
+    told(archived ? "Conversation archived." : "Conversation unarchived.",
       archived ? () => archive({ bank, session, again }, false) : null);
   } catch (error) {
     told(error.message);
@@ -181,7 +181,7 @@ async function archive({ bank, session, again }, archived = !session.archived) {
 async function apart(bank, session, other) {
   const found = await get(path("banks", bank, "sessions", session.id, "diff"), { other });
   const side = (one) => el("div", {}, el("h3", {}, title(one.session)),
-    soft(one.messages ? `${count(one.messages, "message")} of its own` : "nothing of its own"),
+    soft(one.messages ? `${count(one.messages, "message")} of its own` : "no messages of its own"),
     el("ol", { class: "turns" }, (one.first ?? []).map((message) => turn(message, one.session, null))));
   return el("div", { class: "compared" },
     el("h2", {}, "Compared"),

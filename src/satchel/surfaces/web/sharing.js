@@ -1,11 +1,11 @@
-// Who may do what with a bank: capability tokens, and its owners.
+// Capability tokens of a bank, and its owners.
 
 import { get, path, post } from "./asking.js";
-import { button, check, chip, el, empty, facts, field, json, mono, more, notes, number, options, quiet, short, soft, table, when } from "./making.js";
+import { button, check, chip, copyable, el, empty, facts, field, json, mono, more, notes, number, options, quiet, short, soft, table, when } from "./making.js";
 import { asks, into, told } from "./telling.js";
 
 const PERMISSIONS = ["read", "write", "derive", "redact", "export", "rehydrate"];
-const COMPONENTS = ["semantic", "episodic", "procedural", "working", "identity"];
+const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
 const LASTS = [["1h", "an hour"], ["24h", "a day"], ["7d", "a week"], ["30d", "30 days"], ["90d", "90 days"]];
 
 const words = (input) => input.value.split(/[,\s]+/).filter(Boolean);
@@ -18,17 +18,17 @@ export function tokens(bank) {
   const past = el("input", { type: "checkbox", onchange: () => show() });
   const show = () => into(list, async () => {
     const { tokens: found } = await get(path("banks", bank, "tokens"), { all: past.checked ? "true" : "" });
-    if (!found.length) return empty("No token is in force.", "A token lets somebody else do some things with a part of this bank, for a while.");
-    return table(["for", "may", "of what", "until", "state", ""], found.map((one) => [
-      one.audience ? mono(one.audience) : "whoever has it", one.permissions.join(", "), one.scope.join("; "), when(one.expires_at),
+    if (!found.length) return empty("There are no active tokens.", "A token grants somebody else limited access to a part of this bank, for a limited time.");
+    return table(["audience", "permissions", "scope", "expires", "state", ""], found.map((one) => [
+      one.audience ? mono(one.audience) : "bearer", one.permissions.join(", "), one.scope.join("; "), when(one.expires_at),
       [chip(one.state ?? "", one.state === "active" ? "good" : ""), el("div", { class: "mono soft" }, short(one.id))],
       one.state === "active" ? quiet("Revoke", () => revoke(bank, one, show), { "aria-label": `Revoke ${short(one.id)}` }) : "",
     ]));
   });
   show();
   return [
-    soft("A token says who may do what with which part of this bank, and until when. Only the holder of its key can use it."),
-    el("div", { class: "row" }, button("Issue a token", () => issue(bank, made, show)), check(past, "those that ended, too")),
+    soft("A token grants permissions on a part of this bank until it expires. Only the holder of its key can use it."),
+    el("div", { class: "row" }, button("Issue a token", () => issue(bank, made, show)), check(past, "Include expired and revoked")),
     made, list,
     el("h2", {}, "Inspect a token"),
     inspect(bank, verdict), verdict,
@@ -37,24 +37,25 @@ export function tokens(bank) {
 
 function issue(bank, made, show) {
   const audience = el("input", { name: "audience", maxlength: 300, autocomplete: "off", placeholder: "did:key:…" });
-  const may = boxes(PERMISSIONS, ["read"]), parts = boxes(COMPONENTS, []);
+  const may = boxes(PERMISSIONS, ["read"]), parts = boxes(TYPES, []);
   const tags = el("input", { name: "tags", autocomplete: "off" }), none = el("input", { name: "none", autocomplete: "off" });
   const lasts = el("select", { name: "expires" }, options(LASTS, "24h"));
+  const bearer = el("input", { type: "checkbox", name: "bearer", onchange: () => { audience.disabled = bearer.checked; } });
   asks({
     heading: "Issue a token", does: "Issue",
-    said: "Without a key it counts for whoever has it, and lasts a day at most.",
+    said: "Only the holder of the recipient's key can use it. A bearer token can be used by anybody who has it, for one day at most.",
     rows: [
-      field("For whose key", audience), group("May", may), group("Types of memories (none selected: all)", parts),
-      el("div", { class: "row" }, field("With one of these tags", tags), field("Without these tags", none)), field("For how long", lasts),
+      field("Key of the recipient", audience), check(bearer, "Bearer token"), group("Permissions", may), group("Types (none: all)", parts),
+      el("div", { class: "row" }, field("With any of these tags", tags), field("Without these tags", none)), field("Expires after", lasts),
     ],
     act: async () => {
       const components = chosen(parts), any = words(tags), without = words(none);
       const found = await post(path("banks", bank, "tokens"), {
-        audience: audience.value.trim() || null, permissions: chosen(may), types: components, any_tags: any, no_tags: without,
+        audience: bearer.checked ? null : audience.value.trim() || null, bearer: bearer.checked, permissions: chosen(may), types: components, any_tags: any, no_tags: without,
         everything: !components.length && !any.length && !without.length, expires: lasts.value,
       });
       made.replaceChildren(el("div", { class: "issued" }, issued(found)));
-      told("The token is issued.");
+      told("Token issued.");
       show();
     },
   });
@@ -62,27 +63,17 @@ function issue(bank, made, show) {
 
 function issued(found) {
   const text = JSON.stringify(found.token);
-  const shown = el("textarea", { readonly: true, rows: 6, "aria-label": "The token", onfocus: () => shown.select() }, text);
   return [
     el("h2", { class: "good" }, "Issued"),
-    soft("It is shown this once. Hand it to its holder", found.audience ? "." : "; anybody who has it can use it."),
-    shown,
-    el("div", { class: "row" }, quiet("Copy", async () => {
-      try {
-        await navigator.clipboard.writeText(text);
-        told("It is copied.");
-      } catch {
-        shown.focus();
-        told("It is selected: copy it with Ctrl-C.");
-      }
-    })),
+    soft("It is shown only once. Give it to its recipient", found.audience ? "." : ". Anybody who has it can use it."),
+    copyable(text, "The token", 6, told),
     chainOf(found.tokens),
   ];
 }
 
-const chainOf = (chain) => table(["issued by", "for", "may", "of what", "from", "until"], chain.map((one) => [
-  mono(one.issuer), one.audience ? mono(one.audience) : "whoever has it", one.permissions.join(", "), one.scope.join("; "),
-  when(one.not_before), when(one.expires_at)]), "From the owner's token to what was handed on");
+const chainOf = (chain) => table(["issuer", "audience", "permissions", "scope", "from", "until"], chain.map((one) => [
+  mono(one.issuer), one.audience ? mono(one.audience) : "bearer", one.permissions.join(", "), one.scope.join("; "),
+  when(one.not_before), when(one.expires_at)]), "Delegation chain, from the owner's token");
 
 function inspect(bank, verdict) {
   const text = el("textarea", { name: "token", rows: 4, required: true, maxlength: 1000000, spellcheck: "false" });
@@ -93,21 +84,21 @@ function inspect(bank, verdict) {
       return [
         el("p", {}, chip(found.valid ? "valid" : "not valid", found.valid ? "good" : "bad"), " ", found.problem ?? ""),
         chainOf(found.chain.tokens),
-        facts({ "revocations checked in": (found.checked ?? []).join("; ") }), notes(found.notes), more("All of it", json(found.chain)),
+        facts({ "revocations checked in": (found.checked ?? []).join("; ") }), notes(found.notes), more("Full record", json(found.chain)),
       ];
     });
-  } }, el("label", { class: "wide" }, "Its JSON, as it was issued", text), el("button", {}, "Inspect"));
+  } }, el("label", { class: "wide" }, "Token (JSON, as issued)", text), el("button", {}, "Inspect"));
 }
 
 function revoke(bank, one, show) {
   const reason = el("input", { name: "reason", maxlength: 1000, autocomplete: "off" });
   asks({
     heading: "Revoke this token", does: "Revoke", danger: true,
-    said: "The token, and every token made from it, stops working immediately. This cannot be undone.",
-    rows: [field("Why (may be left out)", reason)],
+    said: "It stops working at once, and so do all tokens derived from it. This cannot be undone.",
+    rows: [field("Reason (optional)", reason)],
     act: async () => {
       await post(path("banks", bank, "tokens", one.id, "revoke"), { reason: reason.value.trim() || null });
-      told("The token is revoked.");
+      told("Token revoked.");
       show();
     },
   });
@@ -117,10 +108,10 @@ export async function owners(bank) {
   const found = await get(path("banks", bank, "owners"));
   const all = found.owners.length;
   return [
-    el("p", {}, el("strong", {}, all === 1 ? "One key owns this bank." : `${number(found.threshold)} of ${number(all)} owners have to sign `),
-      all === 1 ? "" : "what is decided about this bank: owners, writers, its name, going on after a loss."),
-    table(["key", "name here", "its secret"], found.owners.map((one) => [
+    el("p", {}, el("strong", {}, all === 1 ? "One key owns this bank." : `${number(found.threshold)} of ${number(all)} owners must sign `),
+      all === 1 ? "" : "decisions about this bank: its owners, writers and name, and recovery after a loss."),
+    table(["key", "local name", "secret key"], found.owners.map((one) => [
       mono(one.key), one.name ?? "", one.signs ? chip("on this machine", "good") : chip("elsewhere")])),
-    soft("Owners are added, and their number is set, with the command ", el("code", {}, "satchel bank owner"), "."),
+    soft("To change owners or the threshold, use ", el("code", {}, "satchel bank owner"), "."),
   ];
 }

@@ -1,4 +1,4 @@
-// Tells whoever looks at the page how things stand: waiting, done, wrong, and asking back.
+// Feedback: waiting, notices, errors, progress and dialogs.
 
 import { get, path, Refused, remove } from "./asking.js";
 import { el, number, quiet, soft } from "./making.js";
@@ -27,8 +27,8 @@ export async function into(place, work) {
   const mine = Symbol("work");
   place.work = mine;
   const had = place !== document.activeElement && place.contains(document.activeElement);
-  const said = el("p", { class: "soft waiting" }, "One moment\u2026");
-  const slow = setTimeout(() => { said.textContent = "The server takes its time\u2026"; }, SLOW);
+  const said = el("p", { class: "soft waiting" }, "Loading\u2026");
+  const slow = setTimeout(() => { said.textContent = "Still loading\u2026"; }, SLOW);
   place.replaceChildren(said);
   place.setAttribute("aria-busy", "true");
   let found;
@@ -80,9 +80,9 @@ export function operator(wrong, keep) {
     let given = false;
     const box = asks({
       heading: "Sign in", does: "Sign in",
-      said: wrong ? "The server does not take that token, or no longer. Nothing that you typed is lost."
-        : "This server asks for the operator's token. It is kept until this tab is closed.",
-      rows: [el("label", {}, "The operator's token", token)],
+      said: wrong ? "The server does not accept this token, or no longer does. Nothing you typed is lost."
+        : "This server requires the operator's token. It is kept until this tab is closed.",
+      rows: [el("label", {}, "Operator token", token)],
       act: async () => { given = true; keep(token.value.trim()); },
     });
     box.addEventListener("close", () => done(given));
@@ -96,7 +96,7 @@ async function followed(job, tell) {
     tell(now);
     if (now.state === "done") return now.result;
     if (now.state === "failed") throw new Refused(500, { ...now.problem, title: now.problem?.message });
-    if (now.state === "cancelled") throw new Refused(409, { title: "This was cancelled. Nothing of it is seen." });
+    if (now.state === "cancelled") throw new Refused(409, { title: "Cancelled. Nothing was changed." });
     await new Promise((go) => setTimeout(go, wait));
   }
 }

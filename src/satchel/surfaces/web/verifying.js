@@ -1,7 +1,7 @@
-// Is a sealed file as it was signed, and by whom: step by step.
+// Verification of a sealed file, step by step, and its signers.
 
 import { path, send } from "./asking.js";
-import { check, chip, chips, count, el, json, mono, more, notes, soft, table } from "./making.js";
+import { check, chip, chips, count, el, json, mono, more, notes, soft, standing, table } from "./making.js";
 import { dropped } from "./importing.js";
 import { into } from "./telling.js";
 
@@ -19,8 +19,8 @@ export function verifying() {
   deep.addEventListener("change", () => last && look(last));
   return [
     el("h1", {}, "Verify"),
-    soft("Is a sealed file as it was signed, and by whom? Nothing of it is kept."),
-    check(deep, "look at every record"),
+    soft("Check that a sealed file is unchanged since it was signed, and by whom. The file is not stored."),
+    check(deep, "Verify every record"),
     dropped("Drop a sealed file here", look),
     place,
   ];
@@ -32,11 +32,11 @@ const verdict = (found) => [
     el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[step.state]),
     el("div", {}, el("strong", { class: LOOKS[step.state] }, step.name), " ",
       el("span", { class: "soft small" }, step.state), soft(step.detail))))),
-  found.findings.length ? [el("h2", {}, "What is wrong"), el("ul", { class: "bad" }, found.findings.map((one) =>
+  found.findings.length ? [el("h2", {}, "Problems"), el("ul", { class: "bad" }, found.findings.map((one) =>
     el("li", {}, `${one.outcome}: ${one.message}`, one.line ? ` (line ${one.line})` : "", one.field ? ` (${one.field})` : "")))] : null,
   found.signers.length ? [el("h2", {}, "Signed by"), table(["key", "name", "standing", "valid"], found.signers.map((one) =>
-    [mono(one.key), one.name ?? "", one.standing, one.valid ? chip("yes", "good") : el("span", { class: "bad" }, one.problem ?? "no")]))] : null,
+    [mono(one.key), one.name ?? "", standing(one.standing), one.valid ? chip("yes", "good") : el("span", { class: "bad" }, one.problem ?? "no")]))] : null,
   notes(found.notes),
   chips(Object.entries(found.records).map(([type, number]) => count(number, type, type))),
-  more("What was signed", json(found.statement)),
+  more("Signed statement", json(found.statement)),
 ];

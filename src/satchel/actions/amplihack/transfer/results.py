@@ -67,6 +67,8 @@ class ImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     unaccepted: int = 0
     """How much was lost that nobody said may be lost."""
 
+    dry_run: bool = False
+
 
 def export_result(agent: str, format_: str, done: Export, edges: dict[str, int]) -> ExportResult:
     """Return an export as amplihack tells it.

@@ -5,7 +5,6 @@ from typing import Any
 
 from satchel.actions.coding import asking, indexing
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.paths.permission import OWN
 from satchel.surfaces.cli._console import state
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._tree import Group
@@ -33,7 +32,6 @@ command(
     views.show_index,
     bank=_to_write,
     label="reading code",
-    internal=lambda _: {"permission": OWN},
 )
 command(code, asking.query_code, views.show_answer, bank=_to_read)
 command(code, asking.show_code, views.show_symbols, bank=_to_read)

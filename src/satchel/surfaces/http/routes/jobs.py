@@ -2,18 +2,27 @@
 
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Response
 from fastapi.responses import StreamingResponse
 
+from satchel.actions.operating.transfers import (
+    ReceiptListOptions,
+    ReceiptOptions,
+    list_jobs,
+    list_receipts,
+    show_receipt,
+)
 from satchel.surfaces.http.admission import lasts, routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
+from satchel.surfaces.http.operations import query, serves
 
 router = routes(prefix="/v1", tags=["jobs"])
 
 
 @router.get("/jobs")
-def list_jobs(gateway: Served, caller: Owner) -> Response:
+@serves(list_jobs)
+def jobs(gateway: Served, caller: Owner) -> Response:
     """List the work of the store's servers, the newest first, and imports that were cut short."""
     return answer({"jobs": gateway.works.listed(), "cut_short": caller.satchel.jobs()})
 
@@ -39,14 +48,18 @@ def cancel_job(job: str, gateway: Served, _: Owner) -> Response:
 
 
 @router.get("/receipts")
-def list_receipts(
-    caller: Owner, bank: str | None = None, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+def receipts(
+    options: Annotated[ReceiptListOptions, query(list_receipts)], gateway: Served, _: Owner
 ) -> Response:
     """List the newest receipts."""
-    return answer({"receipts": caller.satchel.receipts(bank, limit=limit)})
+    return answer(list_receipts.json(list_receipts.run(gateway.settings, options)))
 
 
 @router.get("/receipts/{receipt}")
-def show_receipt(receipt: str, caller: Owner) -> Response:
+def receipt(
+    options: Annotated[ReceiptOptions, query(show_receipt, receipt="receipt")],
+    gateway: Served,
+    _: Owner,
+) -> Response:
     """Return a receipt, and whether its signature holds."""
-    return answer(caller.satchel.receipt(receipt))
+    return answer(show_receipt.run(gateway.settings, options))

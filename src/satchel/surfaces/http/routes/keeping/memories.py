@@ -4,23 +4,21 @@ from typing import Annotated
 
 from fastapi import Response
 
-from satchel.actions.importing.undoing import list_imports
+from satchel.actions.agents.undo import UndoOptions, undo
+from satchel.actions.erasing.erasing import erase
+from satchel.actions.erasing.options import EraseOptions, PruneMemoryOptions, RedactOptions
+from satchel.actions.erasing.redacting import redact
 from satchel.actions.inferring.duplicates import DuplicatesOptions, duplicates
 from satchel.actions.inferring.embedding import EmbedOptions, embed_bank
 from satchel.actions.opened import opened_bank
-from satchel.actions.upkeep.pruning import moment_of, prune
-from satchel.api.sharing.removing import EraseArguments, RedactArguments
+from satchel.actions.operating.transfers import NoOptions, list_imports
+from satchel.actions.upkeep.pruning import moment_of, prune_memories
+from satchel.api.operations import run_on
 from satchel.errors import UsageError
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.operations import body, query
-from satchel.surfaces.http.routes.keeping.bodies import (
-    Erasing,
-    Pruning,
-    Redacting,
-    Undoing,
-)
+from satchel.surfaces.http.operations import body, query, serves
 from satchel.surfaces.http.works import Tell, begun, with_progress
 
 router = routes(prefix="/v1/banks/{bank}", tags=["upkeep"])
@@ -58,61 +56,54 @@ def list_duplicates(
 
 
 @router.post("/erase", status_code=202)
-def erase(bank: str, body: Erasing, caller: Owner, gateway: Served) -> Response:
-    """Erase memories for good, as a job; its result says what was looked through afterwards."""
+def erase_memories(
+    bank: str, options: Annotated[EraseOptions, body(erase)], caller: Owner, gateway: Served
+) -> Response:
+    """Erase memories permanently, as a job; its result lists remnants that were found."""
 
     def work(_: Tell) -> object:
-        asked = EraseArguments(
-            where=body.where, cascade=body.cascade, reason=body.reason, dry_run=body.dry_run
-        )
-        return caller.bank(bank).erase(body.ids, **asked)
+        return run_on(caller.bank(bank), erase, options)
 
     return begun(gateway.works, "erase", work)
 
 
 @router.post("/redact", status_code=202)
-def redact(bank: str, body: Redacting, caller: Owner, gateway: Served) -> Response:
-    """Replace personal data and secrets in memories, as a job."""
+def redact_memories(
+    bank: str, options: Annotated[RedactOptions, body(redact)], caller: Owner, gateway: Served
+) -> Response:
+    """Redact personal data and secrets in memories, as a job."""
 
     def work(_: Tell) -> object:
-        asked = RedactArguments(
-            where=body.where,
-            kinds=body.kinds,
-            texts=body.texts,
-            fields=body.fields,
-            detector=body.detector,
-            dry_run=body.dry_run,
-        )
-        return caller.bank(bank).redact(body.ids, **asked)
+        return run_on(caller.bank(bank), redact, options)
 
     return begun(gateway.works, "redact", work)
 
 
 @router.post("/prune", status_code=202)
-def prune_bank(bank: str, body: Pruning, _: Owner, gateway: Served) -> Response:
-    """Erase what was superseded before a moment, as a job."""
-    before = moment_of(body.superseded_before)
+def prune(
+    bank: str,
+    options: Annotated[PruneMemoryOptions, body(prune_memories)],
+    _: Owner,
+    gateway: Served,
+) -> Response:
+    """Erase what was superseded before a time, as a job."""
+    moment_of(options.superseded_before)  # refused before the job begins
 
     def work(tell: Tell) -> object:
-        with opened_bank(gateway.settings, bank, writes=not body.dry_run) as opened:
-            return prune(
-                *(opened, before),
-                deleted=body.deleted,
-                reason=body.reason,
-                dry_run=body.dry_run,
-                progress=lambda done, total: tell(done, total, None),
-            )
+        with opened_bank(gateway.settings, bank, writes=not options.dry_run) as opened:
+            return prune_memories.run(opened, with_progress(options, tell))
 
     return begun(gateway.works, "prune", work)
 
 
 @router.get("/imports")
-def imports(bank: str, _: Owner, gateway: Served) -> Response:
+@serves(list_imports)
+def imports(bank: str, caller: Owner) -> Response:
     """List the imports into a bank, in the order in which they began."""
-    return answer({"imports": list_imports(gateway.settings, bank)})
+    return answer(list_imports.json(caller.run(bank, list_imports, NoOptions())))
 
 
 @router.post("/undo")
-def undo(bank: str, body: Undoing, caller: Owner) -> Response:
-    """Take an import back: what came with it goes, what it replaced is there again."""
-    return answer(caller.bank(bank).undo(body.source, reason=body.reason))
+def undo_import(bank: str, options: Annotated[UndoOptions, body(undo)], caller: Owner) -> Response:
+    """Undo an import: remove what it added and restore what it replaced."""
+    return answer(caller.run(bank, undo, options))

@@ -1,0 +1,141 @@
+"""How the memory of amplihack's agents is printed, with the texts of its page."""
+
+from collections.abc import Iterator, Sequence
+
+from satchel.actions.amplihack.cleaning import Cleaned
+from satchel.actions.amplihack.operations import AgentBranch, MemoryTree, SessionBranch
+from satchel.actions.amplihack.sessions import MOST_IMPORTANT, MemoryRecord
+from satchel.actions.amplihack.transfer.results import ExportResult, ImportResult
+from satchel.surfaces.cli._console import count, line, message, size
+from satchel.surfaces.cli._options import show_losses, tell_receipts, tell_refused
+
+ICONS = {
+    "conversation": "📝",
+    "decision": "📌",
+    "pattern": "💡",
+    "context": "🔧",
+    "learning": "💡",
+    "artifact": "📄",
+}
+_OTHER = "❓"
+_TITLE = 50
+_MEMORIES = 2
+"""Depth from which on memories are shown."""
+
+
+def show_tree(result: MemoryTree) -> None:
+    """Print the tree of sessions and agents."""
+    for text in drawn(result.backend, result.sessions, result.agents, result.depth):
+        line(text)
+    if not result.sessions and not result.agents:
+        message("note: ", "the tree has memories of sessions; for all others: satchel list")
+
+
+def drawn(
+    backend: str,
+    rows: Sequence[SessionBranch],
+    counts: Sequence[AgentBranch],
+    depth: int | None = None,
+) -> Iterator[str]:
+    """Yield the lines of the tree.
+
+    Args:
+        backend: The kind of store.
+        rows: Sessions with their memories.
+        counts: Memories of each agent; empty for no such branch.
+        depth: How deep, from 1; None for all of it.
+    """
+    yield f"🧠 Memory Graph (Backend: {backend})"
+    if not rows and not counts:
+        yield "└── (empty - no memories found)"
+        return
+    yield f"{'├' if counts else '└'}── 📅 Sessions ({len(rows)})"
+    stem = "│   " if counts else "    "
+    for at, branch in enumerate(rows, 1):
+        memories = branch.memories
+        is_last = at == len(rows)
+        yield f"{stem}{_branch(is_last)} {branch.session.session_id} ({len(memories)} memories)"
+        inner = stem + ("    " if is_last else "│   ")
+        if depth is None or depth >= _MEMORIES:
+            for number, memory in enumerate(memories, 1):
+                yield f"{inner}{_branch(number == len(memories))} {described(memory)}"
+    if counts:
+        yield f"└── 👥 Agents ({len(counts)})"
+        for at, each in enumerate(counts, 1):
+            yield f"    {_branch(at == len(counts))} {each.agent} ({each.memories} memories)"
+
+
+def described(memory: MemoryRecord) -> str:
+    """Return a memory as a line of the tree."""
+    icon = ICONS.get(memory.memory_type, _OTHER)
+    title = " ".join(memory.title.split())[:_TITLE]
+    parts = [f"{icon} {memory.memory_type.capitalize()}: {title}"]
+    if memory.importance is not None:
+        stars = "★" * memory.importance + "☆" * (MOST_IMPORTANT - memory.importance)
+        parts.append(f"({stars} {memory.importance}/{MOST_IMPORTANT})")
+    confidence = memory.metadata.get("confidence", memory.confidence)
+    if isinstance(confidence, int | float):
+        parts.append(f"(confidence: {confidence})")
+    used = memory.metadata.get("usage_count")
+    if isinstance(used, int):
+        parts.append(f"(used: {used}x)")
+    return " ".join(parts)
+
+
+def _branch(is_last: bool) -> str:
+    return "└──" if is_last else "├──"
+
+
+def show_cleaned(result: Cleaned) -> None:
+    """Print which sessions were forgotten, or would be."""
+    line(f"Found {count(len(result.matched), 'session')} matching '{result.pattern}'")
+    for one in result.matched:
+        line(f"  {one.session_id} ({one.memory_count} memories)")
+    if result.dry_run:
+        line("Dry-run mode: No sessions were deleted.")
+        return
+    for session in result.deleted:
+        line(f"Deleted: {session}")
+    for session, why in result.failed.items():
+        message(f"{session}: {why}")
+    line(f"Cleanup complete: {len(result.deleted)} deleted, {len(result.failed)} errors")
+
+
+def show_exported(found: ExportResult) -> int:
+    """Print what was exported."""
+    line(f"Exported memory for agent '{found.agent_name}'")
+    line(f"  Format: {found.format}")
+    line(f"  Output: {found.output_path}")
+    if found.file_size_bytes is not None:
+        line(f"  Size: {size(found.file_size_bytes)}")
+    _show_statistics(found.statistics)
+    for note in found.notes:
+        message("note: ", note)
+    show_losses(found.failed)
+    return tell_receipts([found.receipt] if found.receipt else [], found.unaccepted)
+
+
+def show_imported(found: ImportResult) -> int:
+    """Print what was imported."""
+    line("Would import memory into agent" if found.dry_run else "Imported memory into agent")
+    line(f"  Agent: {found.agent_name}")
+    line(f"  Format: {found.format}")
+    if found.source_agent is not None:
+        line(f"  Source agent: {found.source_agent}")
+    line(f"  Merge mode: {found.merge}")
+    _show_statistics(found.statistics)
+    if found.conflicts:
+        message(f"other versions of what the agent had: {found.conflicts:,}")
+    for one in found.conflict_examples:
+        message("  ", one)
+    for loss in found.losses:
+        message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
+    tell_refused(found.failed)
+    for note in found.notes:
+        message("note: ", note)
+    return tell_receipts(found.receipts, found.unaccepted)
+
+
+def _show_statistics(found: list[tuple[str, str]]) -> None:
+    for name, number in found:
+        line(f"  {name}: {number}")
