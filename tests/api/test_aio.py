@@ -47,7 +47,7 @@ def test_an_agent_that_awaits_remembers() -> None:
             await asyncio.gather(*(bank.remember(f"number {n}") for n in range(20)))
             assert len(await bank.list()) == 20
             made = await store.create_bank("other")
-            assert (made.name, len(await store.banks())) == ("other", 2)
+            assert (made.name, len(await store.list_banks())) == ("other", 2)
             with pytest.raises(UsageError):
                 await bank.forget([])
         with pytest.raises(ClosedError):

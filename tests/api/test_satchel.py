@@ -134,7 +134,7 @@ def test_banks_are_made_listed_and_named(tmp_path: Path) -> None:
         one.remember("in one")
         assert store.bank().id == two.id
         assert store.bank("one").list().memories[0].text == "in one"
-        assert [line.name for line in store.banks()] == ["one", "two"]
+        assert [line.name for line in store.list_banks()] == ["one", "two"]
         with pytest.raises(UnknownBankError):
             store.bank("three")
         with pytest.raises(UsageError):
@@ -163,7 +163,7 @@ def test_what_is_closed_says_so_and_can_be_closed_again() -> None:
     bank = store.bank()
     store.close()
     store.close()
-    for call in (store.bank, store.banks, bank.list, bank.stats, lambda: bank.remember("x")):
+    for call in (store.bank, store.list_banks, bank.list, bank.stats, lambda: bank.remember("x")):
         with pytest.raises(ClosedError):
             call()
     assert bank.name == "default"

@@ -30,7 +30,7 @@ def test_an_owner_shares_and_a_holder_works(tmp_path: Path) -> None:
                 part.undo()
             with pytest.raises(PermissionRefusedError):
                 part.tokens.list()
-            for refused in (holder.banks, holder.list_banks, holder.jobs, holder.receipts):
+            for refused in (holder.list_banks, holder.jobs, holder.receipts):
                 with pytest.raises(PermissionRefusedError):
                     refused()
             with pytest.raises(PermissionRefusedError):

@@ -38,7 +38,7 @@ def test_banks_move_in_bulk_by_their_names(tmp_path: Path) -> None:
         brain = aio.open()
         for name in ("user-123", "team"):
             await brain.import_bank(bank_id=name, path=sample, allowed_roots=roots)
-        banks = await brain.list_banks()
+        banks = [bank.name or bank.id for bank in await brain.list_banks()]
         for bank_id in banks:
             await brain.export_bank(bank_id, path=tmp_path / f"{bank_id}.pam", allowed_roots=roots)
         await brain.close()
@@ -53,7 +53,7 @@ def test_banks_move_in_bulk_by_their_names(tmp_path: Path) -> None:
             assert done.banks[0].done.added == 1
         async with other as opened:
             assert opened is await other
-            return banks, await opened.list_banks()
+            return banks, [bank.name or "" for bank in await opened.list_banks()]
 
     banks, others = asyncio.run(run())
     assert banks == others == ["team", "user-123"]
@@ -64,7 +64,7 @@ def test_a_bank_is_named_by_its_name_or_else_its_id(tmp_path: Path, sample: Path
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
         bank.remember("likes tea")
-        assert here.list_banks() == ["b"]
+        assert [bank.name for bank in here.list_banks()] == ["b"]
         here.export_bank(bank.id, tmp_path / "id.pam", allow_uncontained=True)
         for name in ("", " "):
             for call in (here.export_bank, here.import_bank):
@@ -212,3 +212,17 @@ def test_what_the_function_raises_stops_an_import_and_nothing_of_it_is_seen(
             assert (await bank.stats()).memories == 2500
 
     asyncio.run(run())
+
+
+def test_a_file_is_imported_into_one_bank_for_each_owner(tmp_path: Path) -> None:
+    """Or as ``maps`` says; an owner who is not in it is refused, and a folder is read as a file."""
+    path = tmp_path / "a.json"
+    rows = [{"memory": "likes tea", "user_id": "ada"}, {"memory": "likes jam", "user_id": "bob"}]
+    path.write_text(json.dumps(rows))
+    with satchel.Satchel.open() as here:
+        done = here.import_(path, maps=["user:ada=a", "user:bob=b"])
+        assert sorted(str(one.name) for one in done.banks) == ["a", "b"]
+        with pytest.raises(UsageError, match="eve"):
+            here.import_(path, maps="user:eve=x")
+        again = here.import_(path, dry_run=True)
+        assert sorted(str(one.name) for one in again.banks) == ["ada", "bob"]

@@ -16,7 +16,7 @@ from satchel.surfaces.mcp.server import server
 SAID = tomllib.loads((Path(__file__).parents[2] / "docs/doors.toml").read_text())
 NO_ACTION = {
     "Owners": {"propose"},
-    "Satchel": {"open", "close", "hook_counts", "bank", "list_banks"},
+    "Satchel": {"open", "close", "hook_counts", "bank"},
     "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files", "owners"},
     "Backups": {"open"},
     "Sessions": {"messages"},

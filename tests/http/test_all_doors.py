@@ -111,7 +111,7 @@ class Python:
         return satchel.verify(path, deep=True).outcome.value
 
     def banks(self) -> dict[str, int]:
-        return {one.name or "": one.records or 0 for one in self._satchel.banks()}
+        return {one.name or "": one.records or 0 for one in self._satchel.list_banks()}
 
 
 class Http:

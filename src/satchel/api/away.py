@@ -39,3 +39,16 @@ def awaited(
 
     update_wrapper(call, method)
     return call
+
+
+def in_a_thread(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
+    """Return a function that awaits one of the same arguments.
+
+    What it calls back is called in the threads that the work is done in.
+    """
+
+    async def awaits(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await away(partial(call, *args, **kwargs))
+
+    update_wrapper(awaits, call)
+    return awaits

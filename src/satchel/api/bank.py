@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from satchel.actions.agents.undo import undo
-from satchel.actions.importing.imported import Imported
+from satchel.actions.importing.imported import Imported, Owners
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.log import log
@@ -23,11 +23,14 @@ from satchel.actions.recall import recall_in
 from satchel.actions.upkeep import config_operations
 from satchel.api.code import Code
 from satchel.api.files import Filing
-from satchel.api.operations import method
+from satchel.api.lifetime import Lifetime
+from satchel.api.operations import call, method
 from satchel.api.sessions import Conversing
-from satchel.api.sharing.disclosing import Sharing
+from satchel.api.sharing.disclosing import Disclosing
+from satchel.api.sharing.owning import Owners as OwnersOfBank
 from satchel.api.sharing.removing import Removing
-from satchel.api.waking import Waking
+from satchel.api.sharing.tokens import Tokens
+from satchel.api.waking import Quarantine, Waking
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.errors import SatchelError, UsageError
@@ -62,41 +65,12 @@ def export_to(
         return operation.run(replace(source, output=output, permission=Permission()), options)
 
 
-class Bank(Sharing, Removing, Waking, Conversing, Filing):
-    """The memory of one agent; ``Satchel.bank`` gives it.
+class BankCalls(Removing, Waking, Disclosing):
+    """The calls of a bank; ``satchel.Bank`` has them, and ``satchel.aio.Bank``."""
 
-    May be used from any thread, and after a fork. When a call returns, what it did is durable.
-    Ids may be given whole, or by six of their first digits or more.
-    """
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return self._opened.id
-
-    @property
-    def name(self) -> str | None:
-        """Its name."""
-        return self._opened.name
-
-    @property
-    def code(self) -> Code:
-        """The code that its memories speak of: reading source trees, and asking about them."""
-        return Code(self._opened, self._lifetime)
-
-    def __repr__(self) -> str:
-        """Name it, and count the memories of its log by its newest head; nothing is verified."""
-        name, opened = repr(self.name or self.id[:_SHOWN_DIGITS]), self._opened
-        if opened.bearer is not None:  # a holder is not told how many there are
-            return f"<Bank {name}>"
-        try:
-            with self._lifetime.use(), opened.store.reading() as reader:
-                head = reader.head(self.id)
-                counts = json.loads(head.signed)["signed"]["counts"] if head is not None else {}
-        except (SatchelError, ValueError, LookupError):
-            return f"<Bank {name}>"
-        logged = sum(counts.get(type_, 0) for type_ in Component)
-        return f"<Bank {name} {logged:,} {'memory' if logged == 1 else 'memories'}>"
+    _opened: OpenBank
+    _lifetime: Lifetime
+    _owner: Owners
 
     @contextmanager
     def _context(self) -> Iterator[OpenBank]:
@@ -132,10 +106,10 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
         with self._lifetime.use():
             settings = self._opened.settings
             if settings.provider is not None:
-                name = self.name or self.id
+                name = self._opened.name or self._opened.id
                 yield ImportTarget(settings=settings, bank=name, owner=lambda _: self._owner())
             else:
-                yield ImportTarget(settings=settings, bank=self.id, owner=_nobody)
+                yield ImportTarget(settings=settings, bank=self._opened.id, owner=_nobody)
 
     import_ = method(import_, context=_imported)
 
@@ -144,11 +118,12 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
         settings = self._opened.settings
         if settings.provider is None:
             return self._opened
-        return LiveBank(settings, self.name or self.id, self._owner)
+        return LiveBank(settings, self._opened.name or self._opened.id, self._owner)
 
     undo = method(undo)
     imports = method(transfers.list_imports)
 
+    @call
     def raw(self, memory: str) -> bytes:
         """Return the canonical bytes of a record, which its id is the hash of.
 
@@ -160,3 +135,60 @@ class Bank(Sharing, Removing, Waking, Conversing, Filing):
 
     embed = method(embed_bank)
     duplicates = method(duplicates)
+
+
+class Bank(BankCalls, Conversing, Filing):
+    """The memory of one agent; ``Satchel.bank`` gives it.
+
+    May be used from any thread, and after a fork. When a call returns, what it did is durable.
+    Memories are named by ID, by a prefix of it, or by their text.
+    """
+
+    def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
+        self._opened = opened
+        self._lifetime = lifetime
+        self._owner = owner
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._opened.id
+
+    @property
+    def name(self) -> str | None:
+        """Its name."""
+        return self._opened.name
+
+    @property
+    def code(self) -> Code:
+        """The code that its memories speak of: reading source trees, and asking about them."""
+        return Code(self._opened, self._lifetime)
+
+    def __repr__(self) -> str:
+        """Name it, and count the memories of its log by its newest head; nothing is verified."""
+        name, opened = repr(self.name or self.id[:_SHOWN_DIGITS]), self._opened
+        if opened.bearer is not None:  # a holder is not told how many there are
+            return f"<Bank {name}>"
+        try:
+            with self._lifetime.use(), opened.store.reading() as reader:
+                head = reader.head(self.id)
+                counts = json.loads(head.signed)["signed"]["counts"] if head is not None else {}
+        except (SatchelError, ValueError, LookupError):
+            return f"<Bank {name}>"
+        logged = sum(counts.get(type_, 0) for type_ in Component)
+        return f"<Bank {name} {logged:,} {'memory' if logged == 1 else 'memories'}>"
+
+    @property
+    def tokens(self) -> Tokens:
+        """Its capability tokens: what others may do with which part of it."""
+        return Tokens(self._opened, self._lifetime, self._owner)
+
+    @property
+    def owners(self) -> OwnersOfBank:
+        """Who owns it, and how many of them have to sign a decision about it."""
+        return OwnersOfBank(self._opened, self._lifetime)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """What it withholds until it is reviewed."""
+        return Quarantine(self._opened, self._lifetime)

@@ -35,7 +35,7 @@ CALLS = {
     "session checkpoint list": "bank.sessions.checkpoints",
     "import": "bank.import_",
     "init": "store.bank",
-    "bank list": "store.banks",
+    "bank list": "store.list_banks",
     "bank create": "store.create_bank",
     "bank use": "store.use_bank",
     "bank imports": "bank.imports",

@@ -49,9 +49,14 @@ class HasContext(Protocol[_C_co]):
 
 
 class Awaited:
-    """A class whose methods are awaited: each runs, in a thread, on the plain object."""
+    """A class whose methods are awaited: each runs, in a thread, on the plain object.
 
-    _plain: Any
+    Args:
+        plain: That object.
+    """
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
 
 
 class Method(Generic[_P, _R]):

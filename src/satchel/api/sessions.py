@@ -10,13 +10,8 @@ from satchel.api.parts import BankPart
 from satchel.continuity.shown import MessageShown
 
 
-class Sessions(BankPart):
-    """The conversations of one bank; ``Bank.sessions`` gives it. Only its owner may use it.
-
-    A conversation is named by its name, its ID or a prefix of that. A point of one is a message
-    (its number or ID), a checkpoint (its name or ID), or a distillation (``distillation:2``, or the
-    ID of its receipt).
-    """
+class SessionCalls(BankPart):
+    """The calls of ``Sessions``, awaited or not."""
 
     record = method(operations.record_session)
     set = method(operations.set_state)
@@ -29,6 +24,17 @@ class Sessions(BankPart):
     fork = method(branching.fork)
     distill = method(distilling.distill)
 
+    list = method(looking.list_sessions)
+
+
+class Sessions(SessionCalls):
+    """The conversations of one bank; ``Bank.sessions`` gives it. Only its owner may use it.
+
+    A conversation is named by its name, its ID or a prefix of that. A point of one is a message
+    (its number or ID), a checkpoint (its name or ID), or a distillation (``distillation:2``, or the
+    ID of its receipt).
+    """
+
     def messages(self, session: str, *, at: str | None = None) -> Generator[MessageShown]:
         """Yield all messages of a conversation in their order, however many there are.
 
@@ -36,8 +42,6 @@ class Sessions(BankPart):
         """
         with self._lifetime.use():
             yield from looking.messages_of(self._opened, session, at=at)
-
-    list = method(looking.list_sessions)
 
 
 class Conversing:

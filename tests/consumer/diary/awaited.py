@@ -20,7 +20,7 @@ async def read(words: str) -> list[str]:
         assert_type(bank, Bank)
         answer = await bank.recall(words, limit=5)
         assert_type(answer[0], Memory)
-        names = [line.name for line in await store.banks()]
+        names = [line.name for line in await store.list_banks()]
         return [memory.text for memory in answer if names]
 
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from satchel.api import agents as plain
-from satchel.api.away import awaited
+from satchel.api.operations import Awaited
 
 
-class Agents:
+class Agents(Awaited, plain.Agents):
     """As ``satchel.Agents``, awaited."""
 
     def __init__(
@@ -16,9 +16,4 @@ class Agents:
         config: str | Path | None = None,
         store: str | Path | None = None,
     ) -> None:
-        self._plain = plain.Agents(home=home, config=config, store=store)
-
-    show = awaited(plain.Agents.show)
-    export = awaited(plain.Agents.export)
-    import_ = awaited(plain.Agents.import_)
-    list = awaited(plain.Agents.list)
+        Awaited.__init__(self, plain.Agents(home=home, config=config, store=store))

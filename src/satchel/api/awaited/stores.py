@@ -20,70 +20,26 @@ from collections.abc import (
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.operating.at_rest import AtRest
-from satchel.actions.operating.copying_stores import StoreCopy
-from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
-from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
-from satchel.api.arguments import FilePath
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
-from satchel.api.away import awaited, away
+from satchel.api.away import away
 from satchel.api.operations import Awaited
+from satchel.ports.operations import PathText
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
-    """Bring all banks of one store to another; see ``satchel.migrate``.
-
-    ``told`` is called in the threads that the work is done in.
-    """
-    return await away(partial(operating.migrate, **said))
-
-
-async def copy_store(
-    source: str | Path, target: str | Path, **said: Unpack[operating.CopyArguments]
-) -> StoreCopy:
-    """Copy a whole store to another one; see ``satchel.copy_store``.
-
-    ``progress`` is called in the thread that the work is done in.
-    """
-    return await away(partial(operating.copy_store, source, target, **said))
-
-
-async def encrypt_store(
-    store: str | Path | None = None,
-    *,
-    to: Sequence[str] = (),
-    passphrase: str | None = None,
-    **said: Unpack[operating.AtRestArguments],
-) -> AtRest:
-    """Encrypt a store at rest; see ``satchel.encrypt_store``.
-
-    ``progress`` is called in the thread that the work is done in.
-    """
-    done = partial(operating.encrypt_store, store, to=to, passphrase=passphrase, **said)
-    return await away(done)
-
-
-async def decrypt_store(
-    store: str | Path | None = None, **said: Unpack[operating.AtRestArguments]
-) -> AtRest:
-    """Put an encrypted store in plain again; see ``satchel.decrypt_store``."""
-    return await away(partial(operating.decrypt_store, store, **said))
-
-
 def _of_sources(
-    call: Callable[Concatenate[plain_waking.Waking | FilePath, _P], plain_waking.Rehydrated],
-) -> Callable[Concatenate[Bank | FilePath, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
+    call: Callable[Concatenate[plain_waking.Waking | PathText, _P], plain_waking.Rehydrated],
+) -> Callable[Concatenate[Bank | PathText, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
     async def pipeline(
-        source: Bank | FilePath, /, *args: _P.args, **given: _P.kwargs
+        source: Bank | PathText, /, *args: _P.args, **given: _P.kwargs
     ) -> plain_waking.Rehydrated:
         plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
         return await away(partial(call, plain, *args, **given))
@@ -95,11 +51,11 @@ def _of_sources(
 pipeline = _of_sources(plain_waking.pipeline)
 
 
-class Bank:
+class Bank(Awaited, plain_bank.BankCalls):
     """As ``satchel.Bank``, awaited."""
 
     def __init__(self, plain: plain_bank.Bank) -> None:
-        self._plain = plain
+        self._plain: plain_bank.Bank = plain
 
     @property
     def id(self) -> str:
@@ -140,35 +96,6 @@ class Bank:
     def files(self) -> Files:
         """As ``satchel.Bank.files``, opened by ``await bank.files.open()``."""
         return Files(self._plain)
-
-    remember = awaited(plain_bank.Bank.remember)
-    recall = awaited(plain_bank.Bank.recall)
-    rehydrate = awaited(plain_bank.Bank.rehydrate)
-    promote = awaited(plain_bank.Bank.promote)
-    disclose = awaited(plain_bank.Bank.disclose)
-    export = awaited(plain_bank.Bank.export)
-    import_ = awaited(plain_bank.Bank.import_)
-    undo = awaited(plain_bank.Bank.undo)
-    update = awaited(plain_bank.Bank.update)
-    correct = awaited(plain_bank.Bank.correct)
-    forget = awaited(plain_bank.Bank.forget)
-    restore = awaited(plain_bank.Bank.restore)
-    erase = awaited(plain_bank.Bank.erase)
-    redact = awaited(plain_bank.Bank.redact)
-    recover = awaited(plain_bank.Bank.recover)
-    show = awaited(plain_bank.Bank.show)
-    raw = awaited(plain_bank.Bank.raw)
-    history = awaited(plain_bank.Bank.history)
-    stats = awaited(plain_bank.Bank.stats)
-    config = awaited(plain_bank.Bank.config)
-    set_config = awaited(plain_bank.Bank.set_config)
-    embed = awaited(plain_bank.Bank.embed)
-    duplicates = awaited(plain_bank.Bank.duplicates)
-    links = awaited(plain_bank.Bank.links)
-    graph = awaited(plain_bank.Bank.graph)
-    log = awaited(plain_bank.Bank.log)
-    path = awaited(plain_bank.Bank.path)
-    list = awaited(plain_bank.Bank.list)
 
 
 class Satchel(Awaited, plain_satchel.StoreCalls):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from satchel.actions.keys import ownership, proposing
 from satchel.actions.keys.ownership import OwnedBank
-from satchel.api.arguments import FilePath
-from satchel.api.operations import method
+from satchel.api.operations import call, method
 from satchel.api.parts import BankPart
 from satchel.errors import ThresholdError
+from satchel.ports.operations import PathText
 
 
 class Owners(BankPart):
@@ -31,7 +31,8 @@ class Owners(BankPart):
     sign = method(ownership.sign_proposal, context=_owned)
     enact = method(ownership.enact_proposal, context=_owned)
 
-    def propose(self, refused: ThresholdError, path: FilePath) -> None:
+    @call
+    def propose(self, refused: ThresholdError, path: PathText) -> None:
         """Write what more owners have to sign to a new file.
 
         Args:

@@ -24,7 +24,15 @@ from msgspec.structs import replace
 from satchel.actions.config import Settings
 from satchel.api.bank import Bank
 from satchel.api.operations import run_on
-from satchel.api.satchel import Satchel, board_of, existing_bank, held, is_still, require_token
+from satchel.api.satchel import (
+    Satchel,
+    board_of,
+    existing_bank,
+    held,
+    is_still,
+    require_readable,
+    require_token,
+)
 from satchel.disk.stamp import Stamp, settled
 from satchel.errors import MalformedError, TokenError
 from satchel.memory.times import now
@@ -249,7 +257,7 @@ class Gateway:
         """
         async with self._looking:
             if time.monotonic() - self._read_at > 1:
-                await to_thread.run_sync(self.owner.satchel.list_banks)
+                await to_thread.run_sync(require_readable, self.owner.satchel)
                 self._read_at = time.monotonic()
 
     def look_again(self) -> None:

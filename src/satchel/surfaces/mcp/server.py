@@ -174,7 +174,7 @@ class Tools:
     def list_banks(self) -> answers.Banks:
         """List the banks of the store."""
         with _told():
-            found = self._asker.satchel.banks()
+            found = self._asker.satchel.list_banks()
         return answers.Banks(
             banks=[
                 answers.BankLine(id=one.id, name=one.name, records=one.records, problem=one.problem)
@@ -274,7 +274,7 @@ class Tools:
         with _told():
             lines = [
                 f"{one.name or one.id}: {one.records} records"
-                for one in self._asker.satchel.banks()
+                for one in self._asker.satchel.list_banks()
             ]
         return "\n".join(lines) or "no bank yet"
 

@@ -18,7 +18,7 @@ router = routes(prefix="/v1/banks", tags=["banks"])
 @serves(list_banks)
 def list_(caller: Owner) -> Response:
     """List the banks of the store. Each is opened and verified."""
-    return answer(list_banks.json(caller.satchel.banks()))
+    return answer(list_banks.json(caller.satchel.list_banks()))
 
 
 @router.post("", status_code=201)
