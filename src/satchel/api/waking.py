@@ -13,10 +13,10 @@ from satchel.actions.waking.options import PipelineOptions
 from satchel.actions.waking.promoting import Promoted
 from satchel.actions.waking.quarantining import Held, QuarantineList, Screened
 from satchel.actions.waking.rehydrating import MemoryFile
-from satchel.api.arguments import FilePath
 from satchel.api.lifetime import Lifetime
 from satchel.api.operations import Awaited, documented, method
 from satchel.api.parts import BankPart
+from satchel.ports.operations import PathText
 from satchel.rehydrate.rehydrated import Rehydrated
 
 __all__ = [
@@ -56,8 +56,8 @@ class Waking:
 
 def _of_sources(
     options: Callable[_P, PipelineOptions],
-) -> Callable[Concatenate[Waking | FilePath, _P], Rehydrated]:
-    def pipeline(source: Waking | FilePath, /, *args: _P.args, **given: _P.kwargs) -> Rehydrated:
+) -> Callable[Concatenate[Waking | PathText, _P], Rehydrated]:
+    def pipeline(source: Waking | PathText, /, *args: _P.args, **given: _P.kwargs) -> Rehydrated:
         wanted = options(*args, **given)
         if isinstance(source, Waking) and not isinstance(source, Awaited):
             with source._lifetime.use():  # noqa: SLF001 - its own module
@@ -67,7 +67,7 @@ def _of_sources(
             return rehydrating.rehydrate_any.run(MemoryFile(settings, file), wanted)
 
     source = inspect.Parameter(
-        "source", inspect.Parameter.POSITIONAL_ONLY, annotation=Waking | FilePath
+        "source", inspect.Parameter.POSITIONAL_ONLY, annotation=Waking | PathText
     )
     return documented(pipeline, rehydrating.rehydrate_any, source)
 

@@ -154,7 +154,9 @@ def import_agent(
             return _Importing(settings, arriving, file, owner, asked).run()
         except InputError as error:
             if error.hint is not None and "--skip-bad" in error.hint:  # which is not for agents
-                error.hint = "Nothing was imported. Correct the file, and import it again."
+                other, also, _ = error.hint.partition(" Or skip")
+                advice = other if also else "Correct the file, and import it again."
+                error.hint = f"Nothing was imported. {advice}"
             raise
 
 

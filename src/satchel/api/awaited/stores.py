@@ -26,20 +26,20 @@ from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
-from satchel.api.arguments import FilePath
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
 from satchel.api.away import away
 from satchel.api.operations import Awaited
+from satchel.ports.operations import PathText
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 def _of_sources(
-    call: Callable[Concatenate[plain_waking.Waking | FilePath, _P], plain_waking.Rehydrated],
-) -> Callable[Concatenate[Bank | FilePath, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
+    call: Callable[Concatenate[plain_waking.Waking | PathText, _P], plain_waking.Rehydrated],
+) -> Callable[Concatenate[Bank | PathText, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
     async def pipeline(
-        source: Bank | FilePath, /, *args: _P.args, **given: _P.kwargs
+        source: Bank | PathText, /, *args: _P.args, **given: _P.kwargs
     ) -> plain_waking.Rehydrated:
         plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
         return await away(partial(call, plain, *args, **given))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from satchel.actions.keys import ownership, proposing
 from satchel.actions.keys.ownership import OwnedBank
-from satchel.api.arguments import FilePath
 from satchel.api.operations import call, method
 from satchel.api.parts import BankPart
 from satchel.errors import ThresholdError
+from satchel.ports.operations import PathText
 
 
 class Owners(BankPart):
@@ -32,7 +32,7 @@ class Owners(BankPart):
     enact = method(ownership.enact_proposal, context=_owned)
 
     @call
-    def propose(self, refused: ThresholdError, path: FilePath) -> None:
+    def propose(self, refused: ThresholdError, path: PathText) -> None:
         """Write what more owners have to sign to a new file.
 
         Args:
