@@ -25,8 +25,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.api import bank as plain_bank
 from satchel.api import operating
+from satchel.api import pipeline as plain_pipeline
 from satchel.api import satchel as plain_satchel
-from satchel.api import waking as plain_waking
 from satchel.api.arguments import FilePath
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
 from satchel.api.away import away, in_a_thread
@@ -43,11 +43,11 @@ decrypt_store = in_a_thread(operating.decrypt_store)
 
 
 def _of_sources(
-    call: Callable[Concatenate[plain_waking.Waking | FilePath, _P], plain_waking.Rehydrated],
-) -> Callable[Concatenate[Bank | FilePath, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
+    call: Callable[Concatenate[plain_pipeline.Waking | FilePath, _P], plain_pipeline.Rehydrated],
+) -> Callable[Concatenate[Bank | FilePath, _P], Coroutine[Any, Any, plain_pipeline.Rehydrated]]:
     async def pipeline(
         source: Bank | FilePath, /, *args: _P.args, **given: _P.kwargs
-    ) -> plain_waking.Rehydrated:
+    ) -> plain_pipeline.Rehydrated:
         plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
         return await away(partial(call, plain, *args, **given))
 
@@ -55,7 +55,7 @@ def _of_sources(
     return pipeline
 
 
-pipeline = _of_sources(plain_waking.pipeline)
+pipeline = _of_sources(plain_pipeline.pipeline)
 
 
 class Bank(Awaited, plain_bank.BankCalls):
