@@ -27,7 +27,7 @@ from satchel.actions.memories.counting import stats
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.remembering import remember
 from satchel.actions.memories.showing import history, raw, show
-from satchel.actions.moving.disclosing import disclose
+from satchel.actions.moving.disclosing import disclose_to
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, opened_bank
@@ -87,7 +87,9 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "restore": lambda bank, there, _: restore(bank, [there]),
     "redact": lambda bank, there, _: redact.run(bank, RedactOptions(ids=[there])),
     "export": lambda bank, _, path: export(bank, path, ExportOptions()),
-    "disclose": lambda bank, there, path: disclose(bank, [there], path, ExportOptions(key=HOLDER)),
+    "disclose": lambda bank, there, path: disclose_to(
+        bank, [there], path, ExportOptions(key=HOLDER)
+    ),
     "read files": lambda bank, _, __: _files(bank).list_paths(),
     "change files": lambda bank, _, __: _files(bank).write_text("a.md", "x"),
 }
@@ -243,11 +245,7 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
         yield itself
         return
     handed = list[tuple[str, Callable[..., Any]]]()
-    source = inspect.getsource(operation.run)
-    if "asked(" in source or "require_owner(" in source:
-        yield operation.run.__name__, operation.run
-        return
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(inspect.getsource(operation.run))):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         first = node.args[0]
@@ -259,7 +257,7 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
         is_public = inspect.isfunction(found) and not found.__name__.startswith("_")
         if names & {"bank", "settings", "owned", "context"} and is_public:
             handed.append((found.__name__, found))
-    yield from handed or [itself]
+    yield from [each for each in handed if _asks(each[1])] or handed or [itself]
 
 
 def _asks(call: Callable[..., Any]) -> bool:

@@ -235,3 +235,23 @@ def test_a_damaged_agent_file_is_refused_and_leaves_nothing(
     assert run([*arguments, "--no-embed"]) == status
     assert not folder.exists()
     assert list_banks(load_settings()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [("a" * 2_000_000, "SATCHEL_LIMITS_ENTRY_BYTES"), (5, "Correct the file")],
+    ids=["over the limit", "mistyped"],
+)
+def test_a_refused_record_of_an_agent_is_answered_with_what_can_be_done(
+    text: object, advice: str, tmp_path: Path
+) -> None:
+    """There is no --skip-bad for an agent: half of one is none. A limit can be raised."""
+    value = json.loads((SAMPLES / OURS[1]).read_bytes())
+    value["memory"]["vectors"][0]["text"] = text
+    file = tmp_path / "whole.agent.json"
+    file.write_text(json.dumps(value))
+    with pytest.raises(InputError) as refused:
+        arrive(file)
+    assert "Nothing was imported." in str(refused.value.hint)
+    assert advice in str(refused.value.hint)
+    assert "--skip-bad" not in str(refused.value.hint)

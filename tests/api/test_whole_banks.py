@@ -212,3 +212,17 @@ def test_what_the_function_raises_stops_an_import_and_nothing_of_it_is_seen(
             assert (await bank.stats()).memories == 2500
 
     asyncio.run(run())
+
+
+def test_a_file_is_imported_into_one_bank_for_each_owner(tmp_path: Path) -> None:
+    """Or as ``maps`` says; an owner who is not in it is refused, and a folder is read as a file."""
+    path = tmp_path / "a.json"
+    rows = [{"memory": "likes tea", "user_id": "ada"}, {"memory": "likes jam", "user_id": "bob"}]
+    path.write_text(json.dumps(rows))
+    with satchel.Satchel.open() as here:
+        done = here.import_(path, maps=["user:ada=a", "user:bob=b"])
+        assert sorted(str(one.name) for one in done.banks) == ["a", "b"]
+        with pytest.raises(UsageError, match="eve"):
+            here.import_(path, maps="user:eve=x")
+        again = here.import_(path, dry_run=True)
+        assert sorted(str(one.name) for one in again.banks) == ["ada", "bob"]

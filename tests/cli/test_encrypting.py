@@ -124,13 +124,13 @@ def test_any_file_is_encrypted_and_decrypted_whole_or_not_at_all(
 ) -> None:
     """What age itself writes is decrypted too; a cut file leaves nothing."""
     made, back = tmp_path / "m.age", tmp_path / "m.json"
-    done = satchel("encrypt", mem0, made, "--to", "laptop", "--json")
+    done = satchel("encrypt", mem0, made, "--recipient", "laptop", "--json")
     assert (done.status, done.json["recipients"]) == (0, [recipient])
     assert satchel("decrypt", made, back).status == 0
     assert back.read_bytes() == mem0.read_bytes()
     assert back.stat().st_mode & 0o777 == 0o600
     assert satchel("decrypt", made, back).status == 5
-    assert satchel("encrypt", made, tmp_path / "n.age", "--to", "laptop").status == 2
+    assert satchel("encrypt", made, tmp_path / "n.age", "--recipient", "laptop").status == 2
     assert satchel("decrypt", mem0, tmp_path / "n").status == 2
     theirs = tmp_path / "theirs.age"
     theirs.write_bytes(

@@ -66,7 +66,7 @@ def test_every_file_with_a_secret_is_refused_when_others_may_read_it(
     """Signing key, identity, key of the store: named by doctor with the command that helps."""
     assert satchel("key", "identity", "create", "mine").status == 0
     assert satchel("remember", "likes tea").status == 0
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     files = secret_files(load_settings())
     assert {path.suffix for path in files} == {".key", ".identity"}
     assert own_home / "satchel.db.key" in files

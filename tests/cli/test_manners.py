@@ -134,7 +134,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "disclose": ["--entry", THERE, "--bank", "here", "--output", sealed.with_name("d.pam")],
         "token list": ["--bank", "here"],
         "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
-        "encrypt": [mem0, sealed.with_name("other.age"), "--to", RECIPIENT],
+        "encrypt": [mem0, sealed.with_name("other.age"), "--recipient", RECIPIENT],
         "decrypt": [sealed.with_name("sealed.age"), sealed.with_name("plain.pam")],
         "key create": ["second"],
         "key trust": [did, "--name", "ada"],
@@ -153,7 +153,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "recover": [THERE, "--bank", "here"],
         "erase": [THERE, "--bank", "here", "--yes"],
         "prune": ["--superseded-before", "90d", "--bank", "here"],
-        "everything": ["--about", "ada", "--bank", "here"],
+        "everything": ["--about", "ada", "--bank", "here", "-o", sealed.with_name("ada.md")],
+        "key identity create": ["mine"],
         "bank admit": ["here"],
         "bank adopt": ["strange"],
         "bank accept-loss": ["here"],
@@ -199,9 +200,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "evaluate tcs": ["--probes", sealed.with_name("small.json")],
         "evaluate rhf": ["--probes", sealed.with_name("small.json"), "--level", "50"],
         "evaluate paper": ["--probes", sealed.with_name("small.json"), "--trials", "2"],
-        "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
+        "migrate": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
-        "store encrypt": ["--to", RECIPIENT],
+        "store encrypt": ["--encrypt-to", RECIPIENT],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
         "backup run": ["--destination", sealed.with_name("backups")],
         "backup list": ["--destination", sealed.with_name("backups")],
@@ -241,7 +242,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "file history": ["user/a.md"],
         "file collect": [],
         "file import": [sealed.with_name("memories.json")],
-        "file export": [sealed.with_name("exported.json")],
+        "file export": ["-o", sealed.with_name("exported.json")],
         "file diff": ["user/a.md", "2"],
         "file restore": ["user/a.md", "1"],
         "file promote": ["user/a.md", "memory/a.md"],
@@ -323,7 +324,7 @@ def arranged(
         sealing = ("--text", "milk", "--recover-for", "default", "--bank", "here")
         assert satchel("redact", there[THERE], *sealing).status == 0
     if words == ("store", "decrypt"):
-        assert satchel("store", "encrypt", "--to", RECIPIENT).status == 0
+        assert satchel("store", "encrypt", "--encrypt-to", RECIPIENT).status == 0
     if words[0] == "job":
         there[JOB] = killed(mem0, "here")
     if words[0] == "token":
@@ -387,6 +388,7 @@ WRITES = {
     "job cancel",
     "job resume",
     "key create",
+    "key identity create",
     "key retire",
     "key revoke",
     "key rotate",
@@ -422,6 +424,7 @@ OUTPUTS = {
     "decrypt",
     "disclose",
     "encrypt",
+    "everything",
     "export",
     "file export",
     "amplihack export",
@@ -515,7 +518,7 @@ def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
     if verb == "decrypt":
         assert satchel("key", "identity", "create", "here").status == 0
         encrypted = sealed.with_name("sealed.age")
-        assert satchel("encrypt", sealed, encrypted, "--to", "here").status == 0
+        assert satchel("encrypt", sealed, encrypted, "--recipient", "here").status == 0
     if verb == "key":
         assert satchel("key", "create", "spare").status == 0
         assert satchel("key", "rotate", "spare").status == 0
@@ -591,9 +594,9 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["pull", "ftp://x/y"], 2, "usage"),
         (["push", "copy.db"], 2, "bank.unknown"),
         (["push", "copy.db", "--on-conflict", "nope"], 2, "usage"),
-        (["migrate", "--from", "missing.db", "--to", "b.db"], 2, "bank.unknown"),
-        (["migrate", "--from", "nonesuch:///x", "--to", "b.db"], 2, "config.invalid"),
-        (["migrate", "--from", "a.db", "--to", "b.db", "--jobs", "0"], 2, "usage"),
+        (["migrate", "missing.db", "b.db"], 2, "bank.unknown"),
+        (["migrate", "nonesuch:///x", "b.db"], 2, "config.invalid"),
+        (["migrate", "a.db", "b.db", "--jobs", "0"], 2, "usage"),
         (["sink", "run", "nonesuch:///x"], 2, "usage"),
         (["store", "copy", "missing.db", "b.db"], 2, "bank.unknown"),
         (["store", "copy", "a.db", "a.db"], 2, "usage"),
@@ -717,7 +720,7 @@ def test_one_command_does_not_inherit_the_options_of_the_last(
 ) -> None:
     """Home, configuration and JSON are of one command only, also inside one process."""
     other = satchel("--home", tmp_path / "elsewhere", "key", "list", "--json")
-    assert other.json == []
+    assert other.json == {"keys": []}
     assert satchel("verify", sealed).status == 0
     assert [found["name"] for found in satchel("key", "list", "--json").json["keys"]] == ["default"]
 

@@ -200,7 +200,7 @@ def test_an_encrypted_store_that_vanished_is_missed_too(satchel: Run) -> None:
     """Its key file is still there."""
     bank = _remembered(satchel)
     assert satchel("key", "identity", "create", "mine").status == 0
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     assert satchel("list").status == 0
     _vanish(_store())
     for command in (("list",), ("remember", "x")):
@@ -213,7 +213,7 @@ def test_doctor_says_that_the_key_of_an_encrypted_store_is_missing(satchel: Run)
     """It used to say that the store is in plain."""
     _remembered(satchel)
     assert satchel("key", "identity", "create", "mine").status == 0
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     key = _store().with_name(f"{_store().name}.key")
     key.rename(key.with_suffix(".away"))
     (found,) = [one for one in satchel("doctor", "--json").json if one["name"] == "at rest"]

@@ -65,9 +65,9 @@ def test_two_stores_are_brought_together(
 ) -> None:
     """Carried, the same, ahead, diverged and merged, each with its sentence and status."""
     other = tmp_path / "other.db"
-    assert "would be carried whole" in satchel("push", other, "--dry-run").out
+    assert "would be copied" in satchel("push", other, "--dry-run").out
     assert not other.exists()
-    assert "carried whole, 7 records" in satchel("push", other).out
+    assert "copied, 7 records" in satchel("push", other).out
     assert "the copies are the same" in satchel("push", other).out
     append(bank, memories(1))
     assert "nothing new there; 1 record only here" in satchel("pull", other).out
@@ -77,7 +77,7 @@ def test_two_stores_are_brought_together(
     ran = satchel("pull", other)
     assert (ran.status, "--merge" in ran.err) == (1, True)
     assert ran.out.startswith(
-        "assistant: diverged at 7: 1 record only here, 2 only there; 2 of them not taken in yet"
+        "assistant: diverged at 7: 1 record only here, 2 only there; 2 of them not merged"
     )
     ran = satchel("pull", other, "--merge")
     assert (ran.status, "2 semantic" in ran.out) == (0, True)

@@ -210,7 +210,7 @@ def test_a_migration_between_stores_has_a_receipt_for_each_bank(
 ) -> None:
     """Both stores, head, root, and each type; the second time nothing was carried."""
     there = f"sqlite:///{tmp_path / 'new.db'}"
-    words = ["migrate", "--from", tmp_path / "store.db", "--to", there]
+    words = ["migrate", tmp_path / "store.db", there]
 
     assert satchel(*words, "--dry-run", "--json").json["banks"][0].get("receipt") is None
     ran = satchel(*words, "--json")
@@ -236,7 +236,7 @@ def test_a_bank_that_could_not_be_brought_has_a_receipt_that_says_why(
 ) -> None:
     """Nobody takes it for done."""
     there = tmp_path / "new.db"
-    words = ["migrate", "--from", tmp_path / "store.db", "--to", there, "--json"]
+    words = ["migrate", tmp_path / "store.db", there, "--json"]
     assert satchel(*words).status == 0
     assert satchel("--store", there, "remember", "more", "--bank", "ada").status == 0
 

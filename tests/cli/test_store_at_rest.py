@@ -55,7 +55,7 @@ def test_a_store_is_encrypted_works_as_before_and_is_put_in_plain_again(
     """What is said names the key and what may be left; nothing in the home says it in plain."""
     ids = satchel("list", "--json").json
     before = satchel("stats", "--json").json
-    ran = satchel("store", "encrypt", "--to", "mine")
+    ran = satchel("store", "encrypt", "--encrypt-to", "mine")
     assert ran.status == 0
     assert ran.out == f"{store}: encrypted\n"
     assert "for age1" in ran.err
@@ -81,7 +81,7 @@ def test_a_store_is_begun_encrypted(satchel: "Run", tmp_path: Path) -> None:
     other = tmp_path / "other" / "begun.db"
     recipient = satchel("key", "identity", "create", "mine").out.strip()
     other.parent.mkdir()
-    ran = satchel("--store", other, "store", "encrypt", "--to", "mine", "--json")
+    ran = satchel("--store", other, "store", "encrypt", "--encrypt-to", "mine", "--json")
     assert ran.json == {
         "store": str(other),
         "encrypted": True,
@@ -99,7 +99,7 @@ def test_a_passphrase_opens_it_and_a_wrong_one_does_not(
 ) -> None:
     """Argon2id is computed once, however often a command opens the store."""
     monkeypatch.setenv("SATCHEL_FILE_PASSPHRASE", PHRASE)
-    assert "whoever knows" in satchel("store", "encrypt", "--passphrase").err
+    assert "whoever knows" in satchel("store", "encrypt", "--encrypt-passphrase").err
     store_keys._opened.clear()
     asked, real = list[str](), argon2id.kdf
 
@@ -128,7 +128,7 @@ def test_another_machine_opens_a_copy_with_the_identity_and_not_without(
     satchel: "Run", store: Path, tmp_path: Path, own_home: Path
 ) -> None:
     """Store and key are moved; the identity is named; without it nobody reads a word."""
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     away = tmp_path / "away"
     away.mkdir()
     for ending in ("", ".key"):
@@ -168,7 +168,7 @@ def test_whoever_wants_it_always_is_refused_a_store_in_plain(
     new = ("--config", config, "--store", tmp_path / "new.db")
     assert satchel(*new, "remember", "x").status == 2
     assert not (tmp_path / "new.db").exists()
-    assert satchel("--config", config, "store", "encrypt", "--to", "mine").status == 0
+    assert satchel("--config", config, "store", "encrypt", "--encrypt-to", "mine").status == 0
     assert "meadowsweet" in satchel("--config", config, "recall", "river").out
     graph = ("--config", config, "--store", f"ladybug:///{tmp_path}/graph")
     assert "store.encrypted" in satchel(*graph, "remember", "x").err
@@ -178,9 +178,9 @@ def test_whoever_wants_it_always_is_refused_a_store_in_plain(
     ("arguments", "status", "problem"),
     [
         (("encrypt",), 2, "for whom"),
-        (("encrypt", "--to", "nobody"), 4, "nobody"),
+        (("encrypt", "--encrypt-to", "nobody"), 4, "nobody"),
         (("decrypt",), 2, "the store is in plain"),
-        (("--store", "ladybug:///g", "encrypt", "--to", "mine"), 2, "file of SQLite's"),
+        (("--store", "ladybug:///g", "encrypt", "--encrypt-to", "mine"), 2, "file of SQLite's"),
         (("--store", "postgresql://x@localhost/x", "decrypt"), 2, "file of SQLite's"),
     ],
     ids=["nobody", "unknown", "plain", "graph", "server"],
@@ -210,7 +210,7 @@ def test_whoever_presents_a_token_may_not(satchel: "Run", store: Path, tmp_path:
     ran = satchel("token", "issue", *issued)
     if ran.status:  # written to standard output
         token.write_text(satchel("token", "issue", "--bearer", "--everything").out)
-    for verb in (("encrypt", "--to", "mine"), ("decrypt",)):
+    for verb in (("encrypt", "--encrypt-to", "mine"), ("decrypt",)):
         refused = satchel("--token", token, "store", *verb)
         assert refused.status != 0
         assert "only the owner" in refused.err
@@ -221,7 +221,7 @@ def test_a_backup_and_all_that_is_made_of_it_need_no_key_of_the_store(
     satchel: "Run", store: Path, tmp_path: Path
 ) -> None:
     """A backup has its own recipients; put back it is in plain, or in a store that was begun."""
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     assert (
         satchel("backup", "run", "--destination", tmp_path / "b", "--encrypt-to", "mine").status
         == 0
@@ -229,7 +229,7 @@ def test_a_backup_and_all_that_is_made_of_it_need_no_key_of_the_store(
     assert in_plain(tmp_path) == []
     source = ("backup", "restore", "--destination", tmp_path / "b", "--into")
     begun = tmp_path / "begun.db"
-    assert satchel("--store", begun, "store", "encrypt", "--to", "mine").status == 0
+    assert satchel("--store", begun, "store", "encrypt", "--encrypt-to", "mine").status == 0
     assert satchel(*source, begun).status == 0
     assert in_plain(tmp_path) == []
     assert "meadowsweet" in satchel("--store", begun, "recall", "river").out
@@ -239,7 +239,7 @@ def test_a_backup_and_all_that_is_made_of_it_need_no_key_of_the_store(
 
 def test_erasing_looks_into_an_encrypted_store(satchel: "Run", store: Path) -> None:
     """Its pages are looked through in plain: found before, gone after, also from a copy beside."""
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     (identity,) = [one["id"] for one in satchel("list", "--json").json["memories"]]
     with satchel_api.Satchel.open() as opened:
         opened._store.copy_to(Path(f"{store}.v0.then.bak"))  # type: ignore[attr-defined]
@@ -252,7 +252,7 @@ def test_erasing_looks_into_an_encrypted_store(satchel: "Run", store: Path) -> N
 
 def test_programs_do_the_same(store: Path, tmp_path: Path) -> None:
     """From Python, awaited or not; the identity may be named."""
-    done = satchel_api.encrypt_store(to=["mine"])
+    done = satchel_api.encrypt_store(encrypt_to=["mine"])
     assert done.encrypted
     assert in_plain(store.parent) == []
     with satchel_api.Satchel.open() as opened:
@@ -273,7 +273,7 @@ def test_programs_do_the_same(store: Path, tmp_path: Path) -> None:
     store_keys._opened.clear()
     with pytest.raises(EncryptionError):
         satchel_api.decrypt_store(file_passphrase="wrong")  # noqa: S106 - nobody's
-    assert satchel_api.encrypt_store(to=["mine"], file_passphrase=PHRASE).recipients
+    assert satchel_api.encrypt_store(encrypt_to=["mine"], file_passphrase=PHRASE).recipients
     mine = load_settings().home / "identities" / "mine.identity"
     kept = mine.rename(tmp_path / "kept.identity")
     store_keys._opened.clear()
@@ -291,14 +291,14 @@ def test_with_the_other_package_in_its_place_it_is_said_how_to_put_it_back(
     """`pip install apsw` over it: what is in plain goes on, the rest is told, `doctor` too."""
     encrypted = Path(f"{store}.copy")
     monkeypatch.setenv("SATCHEL_STORE", str(encrypted))
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     monkeypatch.delattr(apsw, "mc_version")
     refused = satchel("recall", "river")
     assert "apsw-sqlite3mc" in refused.err
     assert "apsw-sqlite3mc" in satchel("doctor").out
     monkeypatch.setenv("SATCHEL_STORE", str(store))
     assert "meadowsweet" in satchel("recall", "river").out
-    assert "apsw-sqlite3mc" in satchel("store", "encrypt", "--to", "mine").err
+    assert "apsw-sqlite3mc" in satchel("store", "encrypt", "--encrypt-to", "mine").err
 
 
 @pytest.mark.prove
@@ -309,7 +309,7 @@ def test_killed_at_any_moment_the_store_is_there_whole(satchel: "Run", store: Pa
         for number in range(300):
             bank.remember(f"{WORD.decode()} of place {number}")
     chance = random.Random(7)  # noqa: S311 - the same moments each time
-    verbs = [["store", "encrypt", "--to", "mine"], ["store", "decrypt"]]
+    verbs = [["store", "encrypt", "--encrypt-to", "mine"], ["store", "decrypt"]]
     killed = 0
     for turn in range(40):
         command = [sys.executable, "-m", "satchel.surfaces.cli.main", *verbs[turn % 3 == 2]]
@@ -323,7 +323,7 @@ def test_killed_at_any_moment_the_store_is_there_whole(satchel: "Run", store: Pa
             ran = satchel("list", "--json", "--limit", "1000")
         assert len(ran.json["memories"]) == 301, turn
     assert killed > 10
-    assert satchel("store", "encrypt", "--to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     assert in_plain(store.parent) == []
     there = sorted(one.name for one in store.parent.iterdir() if "satchel.db" in one.name)
     assert there == ["satchel.db", "satchel.db.key"]

@@ -370,7 +370,7 @@ def test_names_that_are_given_twice_have_to_be_told_apart(bank: OpenBank) -> Non
     """Ids always do."""
     first = begun(bank, 1, "same").session
     begun(bank, 1, "same")
-    with pytest.raises(UsageError, match="2 sessions"):
+    with pytest.raises(UsageError, match="2 conversations"):
         show_session(bank, "same")
     for _ in range(2):
         create_checkpoint(bank, first, name="p")

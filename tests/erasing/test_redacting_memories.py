@@ -21,7 +21,7 @@ from satchel.actions.erasing.redacting import Redacted, redact
 from satchel.actions.memories.changing import Edit, update
 from satchel.actions.memories.showing import show
 from satchel.actions.memories.values import Memory
-from satchel.actions.moving.disclosing import disclose
+from satchel.actions.moving.disclosing import disclose_to
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank
@@ -349,7 +349,7 @@ def test_a_disclosure_of_a_redacted_memory_verifies_against_the_signed_head(
     child = keep(bank, "drawn from it", parents=[mine])
     out(bank, mine)
     file = tmp_path / "shown.pam.jsonl"
-    disclose(bank, [child], file, ExportOptions(key=owner()))
+    disclose_to(bank, [child], file, ExportOptions(key=owner()))
     found = verify(file, load_settings(), VerifyOptions(deep=True))
     assert found.outcome == "good"
     lines = [json.loads(line) for line in file.read_bytes().splitlines()]

@@ -5,6 +5,7 @@ kept beside them, and written again.
 """
 
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,40 @@ def test_odd_notes_of_numbers_change_nothing(numbers: Any) -> None:
 def test_canonical_bytes_are_what_they_were() -> None:
     """RFC 8785: the notation is no part of a value."""
     assert canonical({"a": 1.0, "b": -0.0}) == b'{"a":1,"b":0}'
+
+
+FREE = '{"c":1.0,"d":-0.0,"e":1,"i":100.0,"j":0.5,"deep":{"l":[1.0,{"k":2.0},1]},"m":0}'
+"""What is free in a record of a source, without what no double holds."""
+
+SOURCES = {
+    "mem0": '{"results":[{"id":"1","memory":"likes tea","score":1.0,"metadata":FREE}]}',
+    "qdrant_points": '{"points":[{"id":1,"payload":{"text":"likes tea",FLAT}}]}',
+    "langgraph_items": '[{"namespace":["a"],"key":"k","value":{"text":"likes tea",FLAT},'
+    '"created_at":"2026-01-01T00:00:00+00:00","updated_at":"2026-01-01T00:00:00+00:00"}]',
+}
+TARGETS = ("mem0", "qdrant_points", "langgraph_items", "graphiti", "ama", "letta_passages")
+
+
+@pytest.mark.parametrize("through", ["one step", "a sealed file"])
+@pytest.mark.parametrize("target", [*TARGETS, "aletheia", "cognee"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_numbers_keep_their_notation_in_a_format_other_than_their_own(
+    source: str, target: str, through: str, tmp_path: Path
+) -> None:
+    """A reader in Python takes ``1`` for an int, and ``1.0`` for a float."""
+    settings, out = load_settings(), tmp_path / "out"
+    one, two = tmp_path / "in.json", tmp_path / "sealed.pam.jsonl"
+    one.write_text(SOURCES[source].replace("FREE", FREE).replace("FLAT", FREE[1:-1]))
+    reading = ConvertOptions(source_format=source, target_format=target)
+    if through == "a sealed file":
+        convert(one, two, settings, ConvertOptions(source_format=source))
+        one, reading = two, ConvertOptions(target_format=target, unsafe_accept=_ANY)
+    convert(one, out, settings, reading)
+    text = out.read_bytes()
+    if target == "cognee":
+        with tarfile.open(out) as archive:
+            members = [archive.extractfile(one) for one in archive if one.isfile()]
+            text = b"\n".join(one.read() for one in members if one is not None)
+    written = text.replace(b'": ', b'":').decode()
+    for said in ('"c":1.0', '"d":-0.0', '"e":1,', '"i":100.0', '"j":0.5', '"k":2.0', '"m":0'):
+        assert said in written, said

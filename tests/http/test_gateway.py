@@ -430,3 +430,17 @@ def test_a_hint_over_http_says_no_option_of_a_command(hint: str) -> None:
     said = problem_of(UsageError("wrong", hint=hint), trusted=True)
     assert b" -" not in bytes(said.body)
     assert b'"hint":"Do this."' in bytes(said.body) or b"hint" not in bytes(said.body)
+
+
+def test_an_upload_sends_owners_to_banks(client: TestClient) -> None:
+    """``maps`` may be repeated; without a bank in the path, each user has one."""
+    rows = [{"memory": "likes tea", "user_id": "ada"}, {"memory": "likes jam", "user_id": "bob"}]
+    maps = ["user:ada=bank-ada", "user:bob=bank-bob"]
+    done = client.post("/v1/upload", params={"maps": maps, "from": "mem0"}, json=rows).json()
+    assert sorted(one["name"] for one in done["banks"]) == ["bank-ada", "bank-bob"]
+    found = client.post("/v1/banks/bank-bob/recall", json={"text": "jam"}).json()
+    assert [one["text"] for one in found["memories"]] == ["likes jam"]
+    refused = client.post("/v1/upload", params={"maps": "user:eve=x"}, json=rows)
+    assert (refused.status_code, refused.json()["field"]) == (400, "map")
+    again = client.post("/v1/upload", json=rows).json()
+    assert sorted(one["name"] for one in again["banks"]) == ["ada", "bob"]

@@ -126,7 +126,7 @@ def test_every_route_declares_who_may_use_it_and_what_it_takes(served: Served) -
         takes_nothing = route.methods is not None and not route.methods & {"POST", "PUT", "PATCH"}
         assert (route.takes is Takes.NOTHING) == takes_nothing, route.path
     files = {route.path for route in found if route.takes is Takes.FILE}
-    assert files == {"/v1/banks/{bank}/upload", "/v1/verify/upload"}
+    assert files == {"/v1/banks/{bank}/upload", "/v1/upload", "/v1/verify/upload"}
 
 
 def _routes(app: FastAPI) -> Iterator[Route]:

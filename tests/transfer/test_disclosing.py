@@ -13,7 +13,7 @@ from transfer_kit import document
 
 from satchel.actions.config import load_settings
 from satchel.actions.memories.changing import Edit, forget, update
-from satchel.actions.moving.disclosing import disclose
+from satchel.actions.moving.disclosing import disclose_to
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.opened import OpenBank
 from satchel.actions.verifying import VerifyOptions, verify
@@ -37,7 +37,7 @@ def bank() -> Any:
 
 def told(bank: OpenBank, entries: list[str], path: Path, **more: Any) -> Export:
     """Disclose, signed by the owner."""
-    return disclose(bank, entries, path, ExportOptions(key=owner(), overwrite=True), **more)
+    return disclose_to(bank, entries, path, ExportOptions(key=owner(), overwrite=True), **more)
 
 
 def ids_in(path: Path) -> set[str]:
@@ -121,11 +121,11 @@ def test_a_holder_discloses_what_it_sees_under_its_own_name(bank: OpenBank, tmp_
     chosen = keep(bank, "a fact", parents=[hidden])
     path = tmp_path / "out.pam"
     holder = may(bank, SEMANTIC, allow=["read", "export"])
-    done = disclose(holder, [chosen], path, ExportOptions(key=HOLDER))
+    done = disclose_to(holder, [chosen], path, ExportOptions(key=HOLDER))
     assert (done.entries, done.records["withheld"], done.signed_by) == (1, 1, HOLDER.did)
     assert b"seen while working" not in path.read_bytes()
     with pytest.raises(UnknownMemoryError):
-        disclose(holder, [hidden], tmp_path / "x.pam", ExportOptions(key=HOLDER))
+        disclose_to(holder, [hidden], tmp_path / "x.pam", ExportOptions(key=HOLDER))
 
 
 def test_what_cannot_be_disclosed_is_refused_and_nothing_is_written(
@@ -146,7 +146,7 @@ def test_what_cannot_be_disclosed_is_refused_and_nothing_is_written(
         (["blake3:" + "0" * 64], path, signed, [], UnknownMemoryError),
     ):
         with pytest.raises(error):
-            disclose(bank, entries, output, options, withhold=withhold)
+            disclose_to(bank, entries, output, options, withhold=withhold)
         assert list(tmp_path.glob("out*")) == []
 
 

@@ -110,7 +110,7 @@ def open_configured(settings: Settings, *, read_only: bool) -> Store:
             "the store is in plain, and store.encrypted refuses that",
             file=shown_address(settings.store),
             field="store.encrypted",
-            hint="Encrypt it, or begin it so: satchel store encrypt --to NAME",
+            hint="Encrypt it, or begin it so: satchel store encrypt --encrypt-to NAME",
         )
     return open_store(settings.store, read_only=read_only, unlocking=settings.unlocking)
 

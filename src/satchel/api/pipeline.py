@@ -10,9 +10,9 @@ from satchel.actions.paths.permission import file_to_read
 from satchel.actions.waking import rehydrating
 from satchel.actions.waking.options import PipelineOptions
 from satchel.actions.waking.rehydrating import MemoryFile
-from satchel.api.arguments import FilePath
 from satchel.api.operations import Awaited, documented
 from satchel.api.waking import Waking
+from satchel.ports.operations import PathText
 from satchel.rehydrate.rehydrated import Rehydrated
 
 __all__ = ["Rehydrated", "Waking", "pipeline"]
@@ -22,8 +22,8 @@ _P = ParamSpec("_P")
 
 def _of_sources(
     options: Callable[_P, PipelineOptions],
-) -> Callable[Concatenate[Waking | FilePath, _P], Rehydrated]:
-    def pipeline(source: Waking | FilePath, /, *args: _P.args, **given: _P.kwargs) -> Rehydrated:
+) -> Callable[Concatenate[Waking | PathText, _P], Rehydrated]:
+    def pipeline(source: Waking | PathText, /, *args: _P.args, **given: _P.kwargs) -> Rehydrated:
         wanted = options(*args, **given)
         if isinstance(source, Waking) and not isinstance(source, Awaited):
             with source._lifetime.use():  # noqa: SLF001 - its own module
@@ -33,7 +33,7 @@ def _of_sources(
             return rehydrating.rehydrate_any.run(MemoryFile(settings, file), wanted)
 
     source = inspect.Parameter(
-        "source", inspect.Parameter.POSITIONAL_ONLY, annotation=Waking | FilePath
+        "source", inspect.Parameter.POSITIONAL_ONLY, annotation=Waking | PathText
     )
     return documented(pipeline, rehydrating.rehydrate_any, source)
 

@@ -6,7 +6,7 @@ Importing this imports little; each method imports what it needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from satchel.actions.configured.hooks import HookCounts, Listener
     from satchel.actions.moving import comparing
     from satchel.actions.opened import OpenBank
-    from satchel.actions.operating import exports, imports
-    from satchel.actions.operating.following import Followed
+    from satchel.actions.operating import exports, imports, stores
     from satchel.actions.operating.providing import LiveBank
     from satchel.actions.upkeep import config_operations, operations
     from satchel.api.bank import Bank
@@ -36,6 +35,7 @@ else:
     config_operations = lazy("satchel.actions.upkeep.config_operations")
     exports = lazy("satchel.actions.operating.exports")
     imports = lazy("satchel.actions.operating.imports")
+    stores = lazy("satchel.actions.operating.stores")
     operations = lazy("satchel.actions.upkeep.operations")
 
 
@@ -91,23 +91,9 @@ class StoreCalls(Working):
 
     import_bank = method(imports.import_bank, context=_banks)
 
-    @call
-    def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
-        """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
-
-        Args:
-            target: Such as ``sqlite:///FILE``, ``parquet:///FOLDER`` or ``s3://BUCKET/PREFIX``.
-            bank: Which; all when None.
-
-        Raises:
-            UsageError: If the target cannot be meant, or needs an extra.
-            VerificationError: If the sink followed another history.
-            TargetError: If it cannot be written; what it has stays.
-        """
-        from satchel.actions.operating.following import FollowOptions, follow_once, open_sink
-
-        with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
-            return follow_once(self._settings, opened, FollowOptions(bank=bank))
+    sink = method(stores.run_sink)
+    pull = method(stores.pull)
+    push = method(stores.push)
 
     @call
     def close(self) -> None:

@@ -153,16 +153,16 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
         found = list(_called(view, wanted))
     if not found:
         raise UnknownSessionError(
-            f"there is no session {wanted[:80]!r} in this bank",
+            f"no conversation {wanted[:80]!r} in this bank",
             field=field,
             hint="See: satchel session list. Another bank is named with --bank.",
         )
     if len(found) > 1:
         ids = ", ".join(sorted(one.record.id for one in found)[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(found)} sessions are called {wanted[:80]!r}",
+            f"{len(found)} conversations are named {wanted[:80]!r}",
             field=field,
-            hint=f"Say which: {ids}",
+            hint=f"Use an ID: {ids}",
         )
     return found[0]
 

@@ -104,7 +104,7 @@ def _of_element(view: View, start: Logged, element: Logged) -> Point:
 def _of_checkpoint(view: View, start: Logged, checkpoint: Logged) -> Point:
     element = element_of(view, checkpoint)
     if element is None:
-        raise UnknownSessionError("nothing before the checkpoint is there any more", field="at")
+        raise UnknownSessionError("everything before the checkpoint was erased", field="at")
     point = _of_element(view, start, element)
     return point._replace(log=size_there(checkpoint), checkpoint=checkpoint)
 
@@ -125,7 +125,7 @@ def _numbered(view: View, start: Logged, number: int) -> Logged:
         if number <= len(every):
             return every[-number]
     raise UnknownSessionError(
-        f"the session has no message {number:,}",
+        f"the conversation has no message {number:,}",
         field="at",
         hint="See: satchel session show SESSION.",
     )
@@ -142,7 +142,9 @@ def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
     )
     if len(found) > 1:
         ids = ", ".join(sorted(one.record.id for one in found))
-        raise UsageError(f"several ids start with {wanted!r}", field="at", hint=f"Say which: {ids}")
+        raise UsageError(
+            f"several IDs start with {wanted!r}", field="at", hint=f"Use one of: {ids}"
+        )
     if not found:
         return None
     logged = _meant(view, found[0])
@@ -155,7 +157,7 @@ def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
     if event in STARTS and key_of(logged) in whole:
         return _of_element(view, start, logged)
     raise UnknownSessionError(
-        "this is no point of the session",
+        "this is not a point of the conversation",
         field="at",
         hint="See: satchel session checkpoint list SESSION, and satchel session show SESSION.",
     )
@@ -199,13 +201,13 @@ def _is_called(logged: Logged, said: str) -> bool:
 def _only(view: View, start: Logged, wanted: str, found: list[Logged]) -> Point:
     if not found:
         raise UnknownSessionError(
-            f"the session has no point {wanted[:80]!r}",
+            f"the conversation has no point {wanted[:80]!r}",
             field="at",
             hint="See: satchel session checkpoint list SESSION.",
         )
     if len(found) > 1:
         ids = ", ".join(one.record.id for one in found[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(found)} points are called {wanted[:80]!r}", field="at", hint=f"Say which: {ids}"
+            f"{len(found)} points are named {wanted[:80]!r}", field="at", hint=f"Use an ID: {ids}"
         )
     return _of_checkpoint(view, start, found[0])

@@ -20,6 +20,13 @@ from satchel.seal.records import Sealed, digest, open_record, open_shape
 from satchel.seal.redacted_forms import opened_form
 from satchel.seal.signing.envelope import Signature
 
+_NUMBERS: Final = f'"{NUMBERS}"'.encode()
+_FREE: Final = ("metadata", "properties")
+"""Members of records with what a source says beside what is modelled."""
+
+_HOLDERS: Final = frozenset({"metadata", "payload", "value", "attributes", "properties"})
+"""Members of the records of sources that become one of these."""
+
 NO_PLACE = "the format has no place for who redacted a memory and when; the words that are left go"
 
 
@@ -133,7 +140,7 @@ class RecordSet:
                     record = self._opened(line)
                 except InputError as error:
                     raise self._located(error, section, span, index) from None
-                if section == "sources":
+                if _NUMBERS in record.body:
                     _write_numbers(record)
                 yield record
 
@@ -160,13 +167,35 @@ class RecordSet:
 
 
 def _write_numbers(record: Sealed) -> None:
-    """Let the fields around an import's records say their numbers as the source wrote them."""
+    """Let a record say its numbers as the source wrote them, where canonical bytes write ``1``.
+
+    They are those of the fields around an import's records, and those of the metadata of one, which
+    formats other than its own have a place for, too.
+    """
     container = record.value.get("container")
     if isinstance(container, dict) and NUMBERS in container:
         rest = {name: part for name, part in container.items() if name != NUMBERS}
-        written = with_numbers(rest, container[NUMBERS])
-        record.value["container"] = written
-        record.model = structs.replace(record.model, container=written)
+        _say(record, "container", with_numbers(rest, container[NUMBERS]))
+    kept = (record.value.get("origin") or {}).get("as_written") or {}
+    for member in _FREE:
+        free = record.value.get(member)
+        if isinstance(free, dict) and isinstance(kept.get(NUMBERS), dict):
+            _say(record, member, with_numbers(dict(free), _inside(kept[NUMBERS])))
+
+
+def _inside(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of what is free in a source's record, by pointers from there."""
+    found = dict[str, Any]()
+    for pointer, text in numbers.items():
+        holder, slash, rest = pointer.removeprefix("/").partition("/")
+        if holder in _HOLDERS:
+            found[slash + rest] = text
+    return found
+
+
+def _say(record: Sealed, member: str, said: dict[str, Any]) -> None:
+    record.value[member] = said
+    record.model = structs.replace(record.model, **{member: said})
 
 
 @contextmanager

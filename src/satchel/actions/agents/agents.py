@@ -88,7 +88,7 @@ def agent_called(settings: Settings, wanted: str) -> Agent:
     if found is None:
         known = ", ".join(sorted(settings.options.agents)) or "none yet"
         raise UnknownAgentError(
-            f"there is no agent {wanted[:80]!r}",
+            f"no agent {wanted[:80]!r} is configured",
             field=f"agents.{wanted[:80]}",
             hint=f"Known: {known}. Each is a table [agents.<id>] of {settings.file}.",
         )

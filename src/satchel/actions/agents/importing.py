@@ -145,7 +145,7 @@ def import_agent(
         arriving = Arriving(settings, file, str(source), asked.memory.source_format, None)
         if arriving.format not in (FORMAT, *SEALED):
             raise UnknownFormatError(
-                f"{arriving.format} holds no whole agent",
+                f"{arriving.format} contains no whole agent",
                 file=str(source),
                 hint="Import its memory: satchel import FILE --bank NAME.",
             )
@@ -154,7 +154,9 @@ def import_agent(
             return _Importing(settings, arriving, file, owner, asked).run()
         except InputError as error:
             if error.hint is not None and "--skip-bad" in error.hint:  # which is not for agents
-                error.hint = "Nothing was imported. Correct the file, and import it again."
+                other, also, _ = error.hint.partition(" Or skip")
+                advice = other if also else "Correct the file, and import it again."
+                error.hint = f"Nothing was imported. {advice}"
             raise
 
 
@@ -212,7 +214,7 @@ class _Importing:
         nous = self._container.get("nous")
         if not isinstance(nous, dict) or not isinstance(nous.get("id"), str):
             raise UnknownFormatError(
-                "this artifact holds no agent",
+                "this artifact contains no agent",
                 file=self._arriving.name,
                 hint="Import its memory: satchel import FILE --bank NAME.",
             )
@@ -226,9 +228,9 @@ class _Importing:
         """Return the agent that it is going to be, and how that comes about."""
         if not is_agent_name(wanted):
             raise UsageError(
-                f"no agent can have the id {wanted[:80]!r}",
+                f"{wanted[:80]!r} is not a valid agent ID",
                 field="name",
-                hint="Give it one: --name. 1 to 64 letters, digits, _ and -.",
+                hint="Use --name: 1 to 64 letters, digits, _ and -.",
             )
         known = self._settings.options.agents.get(wanted)
         there = agent_of(wanted, known) if known is not None else None
@@ -254,9 +256,9 @@ class _Importing:
             how = self._asked.ask(wanted)
         if how in (OnAgent.PROMPT, OnAgent.FAIL):
             raise AgentExistsError(
-                f"there is an agent {wanted!r} already, or a bank of that name",
+                f"an agent or bank named {wanted!r} exists already",
                 field="name",
-                hint="Say --name NEW, or --on-conflict rename, overwrite or merge.",
+                hint="Use --name NEW, or --on-conflict rename, overwrite or merge.",
             )
         return how
 
@@ -266,7 +268,7 @@ class _Importing:
             free = f"{name[:58]}-{number}"
             if free not in agents and not self._has(free):
                 return free
-        raise UsageError("there is no free name", field="name", hint="Give it one: --name.")
+        raise UsageError("no free name was found", field="name", hint="Use --name NEW.")
 
     def _new(self, identity: str, nous: dict[str, Any], bank: str) -> Agent:
         name, model, folder = nous.get("name"), nous.get("model"), self._asked.workspace

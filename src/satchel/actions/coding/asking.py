@@ -148,7 +148,7 @@ def _graph(view: View) -> CodeGraph:
     graph = CodeGraph(view.side)
     if not graph.trees:
         raise UnknownCodeError(
-            "this bank knows no code yet", hint="Read some: satchel code index PATH"
+            "no code is indexed in this bank", hint="Index some: satchel code index PATH"
         )
     return graph
 
@@ -157,8 +157,8 @@ def _meant(graph: CodeGraph, said: str) -> list[Node]:
     found = graph.find(said)
     if not found:
         raise UnknownCodeError(
-            f"there is no symbol {said[:200]!r} in the code of this bank",
-            hint="Look for it: satchel code query --name '*PART*'",
+            f"no symbol {said[:200]!r} in the code of this bank",
+            hint="Search for it: satchel code query --name '*PART*'",
         )
     return found
 
@@ -245,7 +245,7 @@ def _heirs(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
 
 def _importing(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
     if language_of_file(said) is not None and not any(True for _ in graph.files(said)):
-        raise UnknownCodeError(f"there is no file {said[:200]!r} in the code of this bank")
+        raise UnknownCodeError(f"no file {said[:200]!r} in the code of this bank")
     return _edges(graph, [], (import_of(one) for one in graph.importing(said)), options)
 
 

@@ -177,8 +177,8 @@ def drop_code(bank: OpenBank, options: CodeDropOptions) -> CodeDropped:
         there = {head.name: head for head in keeping.heads(view.side)}
     name, dry_run = options.name, options.dry_run
     if name not in there:
-        hint = f"There are: {', '.join(sorted(there))}." if there else None
-        raise UnknownCodeError(f"there is no source tree {name!r} in this bank", hint=hint)
+        hint = f"Choose from: {', '.join(sorted(there))}." if there else None
+        raise UnknownCodeError(f"no source tree {name!r} in this bank", hint=hint)
     if not dry_run:
         indexing.remove(bank.store, bank.ledger, there[name])
     return CodeDropped(tree=_tree(there[name]), dry_run=dry_run)

@@ -1,16 +1,22 @@
 """Encrypting a file, whatever is in it, and decrypting one."""
 
 import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.encrypting.identities import lock_for
+from satchel.actions.options import NOT_FOR_MODELS, SECRETS, Overwrite
 from satchel.actions.paths.permission import file_to_read, file_to_write, stored_file
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile, reading
 from satchel.disk.spool import CHUNK
 from satchel.errors import EmptyInputError, UsageError
+from satchel.ports.operations import Option, Options, PathText, operation, texts
 from satchel.seal.encryption.age import HEAD_BYTES, NOBODY, Lock, is_encrypted
 from satchel.seal.encryption.files import EncryptedOutlet
 from satchel.transfer.writing import digest_of, refuse_existing
@@ -25,6 +31,101 @@ class Crypted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recipients: list[str] = []
     passphrase: bool = False
     """Whether a passphrase opens it."""
+
+
+_FILES = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
+
+Source = Annotated[PathText, Option("File to read.", argument=True, metavar="IN", values="file")]
+Output = Annotated[
+    PathText,
+    Option("File to write; - for standard output.", argument=True, metavar="OUT", values="file"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptOptions(Options):
+    """Which file to encrypt, and for whom."""
+
+    source: Source
+    output: Output
+    _: KW_ONLY
+    recipients: Annotated[
+        str | Sequence[str],
+        Option(
+            "Recipient: age1..., a file of recipients, or an identity stored here. Repeatable.",
+            flag="--recipient",
+            short="-r",
+        ),
+    ] = ()
+    passphrase: Annotated[bool, Option("Encrypt with a passphrase, which is asked for.")] = False
+    overwrite: Overwrite = False
+
+
+@operation(
+    EncryptOptions,
+    name="encrypt",
+    example="satchel encrypt memory.pam memory.pam.age --recipient age1...",
+    absent=_FILES,
+)
+def encrypt(
+    settings: Settings,
+    options: EncryptOptions,
+    *,
+    new_file_passphrase: Callable[[], str] | None = None,
+) -> Crypted:
+    """Encrypt a file for one or more recipients.
+
+    Commands that read files read encrypted ones too, with an identity that is stored here, with
+    `satchel --identity FILE`, or by a passphrase. Encryption does not show who made a file: what
+    is sealed in it does.
+
+    Args:
+        settings: Where identities are, and where paths may lead.
+        options: Which file, and for whom.
+        new_file_passphrase: Returns the passphrase.
+
+    Raises:
+        UsageError: If there is no recipient, or it is encrypted already.
+        UnreadableError, TargetError: If a file cannot be read or written.
+        MissingExtraError: If the extra for encryption is not installed.
+    """
+    ask = new_file_passphrase if options.passphrase else None
+    lock = lock_for(settings, texts(options.recipients), None if ask is None else ask())
+    source, output = Path(options.source), Path(options.output)
+    return encrypt_file(settings, source, output, lock, overwrite=options.overwrite)
+
+
+@dataclass(frozen=True, slots=True)
+class DecryptOptions(Options):
+    """Which file to decrypt, and where to."""
+
+    source: Source
+    output: Output
+    _: KW_ONLY
+    overwrite: Overwrite = False
+
+
+@operation(
+    DecryptOptions,
+    name="decrypt",
+    example="satchel --identity laptop.txt decrypt memory.pam.age memory.pam",
+    absent=_FILES,
+)
+def decrypt(settings: Settings, options: DecryptOptions) -> Crypted:
+    """Decrypt a file, with an identity that is stored here or named before the command.
+
+    The decrypted file has mode 0600.
+
+    Args:
+        settings: What it is decrypted with, and where paths may lead.
+        options: Which file, and where to.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was truncated or altered.
+        UsageError: If it is not encrypted.
+    """
+    source, output = Path(options.source), Path(options.output)
+    return decrypt_file(settings, source, output, overwrite=options.overwrite)
 
 
 def encrypt_file(
@@ -45,7 +146,7 @@ def encrypt_file(
         MissingExtraError: If what encrypts is not installed.
     """
     if not lock.is_set:
-        raise UsageError("nobody is named who could read it", hint="Say --to or --passphrase.")
+        raise UsageError("a file is encrypted for someone", hint="Add --recipient or --passphrase.")
     with stored_file(settings, source) as file, file_to_write(settings, output) as outlet:
         with reading(file) as stream:
             head = stream.read(HEAD_BYTES)

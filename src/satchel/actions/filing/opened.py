@@ -82,7 +82,7 @@ def opened_files(
             raise UsageError("--file-store and --root name two different file stores")
         require_uncontained(settings, str(root))
         if not create and not root.is_dir():
-            raise MemoryStoreError("there is no such folder", file=str(root))
+            raise MemoryStoreError("no folder at this path", file=str(root))
         with MemoryStore(root=root) as store:
             yield store
         return

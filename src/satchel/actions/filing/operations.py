@@ -588,7 +588,7 @@ def read_file(files: OpenFiles, options: FileReadOptions) -> FileContent:
         )
     data, meta = store.read_bytes(path), store.get_meta(path)
     if data is None:
-        raise NoMemoryFilesError("there is no file at this path", path=path)
+        raise NoMemoryFilesError("no file at this path", path=path)
     return FileContent(
         path=path,
         text=data.decode("utf-8", "surrogateescape"),

@@ -16,7 +16,7 @@ from satchel.transfer import disclosing
 from satchel.transfer.exporting import Outgoing, Taken
 
 
-def disclose(
+def disclose_to(
     bank: OpenBank,
     entries: Sequence[str],
     output: Path | Outlet,

@@ -70,7 +70,7 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
             "for whom is the store to be encrypted?",
             field="to",
             hint="Create an identity, and name it: satchel key identity create mine;"
-            " satchel store encrypt --to mine. Or use a passphrase: --passphrase.",
+            " satchel store encrypt --encrypt-to mine. Or use a passphrase: --encrypt-passphrase.",
         )
     new = new_store_key(lock)
     begun = not path.exists()

@@ -57,8 +57,8 @@ def ends(
     if all(stores) and not any(configs):
         return tuple(_settings(home, config, one, env) for one in stores)
     raise UsageError(
-        "say what to leave and what to go to",
-        hint="Either --from-config and --to-config, or --from and --to.",
+        "two stores, or two configurations, are needed",
+        hint="Either --from-config and --to-config, or FROM and TO.",
     )
 
 

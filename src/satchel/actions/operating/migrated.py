@@ -96,6 +96,9 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     switched: Activation | None = None
     """What became of the active configuration; None where it was left."""
 
+    switch_wanted: bool = False
+    """Whether the new configuration was to become the active one."""
+
     left: list[str] = []
     """Banks of the old store that were not asked for, and that the new one does not have."""
 
@@ -108,6 +111,7 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def exit_status(self) -> int:
-        """0 when every bank is done, 5 when one cannot be written or read, 1 when one differs."""
+        """0 when all is done, 5 when a bank cannot be written or read, 1 otherwise."""
         statuses = {one.exit_status for one in self.failed}
-        return _FAILED if _FAILED in statuses else _DIFFERS if statuses else 0
+        is_left = self.switch_wanted and not self.dry_run and self.switched is None
+        return _FAILED if _FAILED in statuses else _DIFFERS if statuses or is_left else 0

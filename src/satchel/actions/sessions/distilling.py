@@ -132,7 +132,7 @@ class _Distillation:
             turns = Turns(view, start, point)
             if point.tip.number <= turns.after:
                 raise EmptyInputError(
-                    "all messages of the session were distilled before",
+                    "all messages of the conversation were distilled before",
                     field="session",
                     hint="See: satchel session checkpoint list SESSION.",
                 )

@@ -39,7 +39,7 @@ class MessagesFile:
             LimitError: If one is too long.
         """
         if not sum(1 for _ in self):
-            raise EmptyInputError("there is no message in it", file=str(self._file))
+            raise EmptyInputError("the file has no messages", file=str(self._file))
 
     def __iter__(self) -> Iterator[Spoken]:
         most = self._limits.line_bytes

@@ -90,7 +90,7 @@ def begin(
     require_owner(bank.settings, "sessions")
     wanted = beginning or Beginning()
     if wanted.name is not None and not wanted.name.strip():
-        raise UsageError("a session's name cannot be empty", field="name")
+        raise UsageError("the name of a conversation cannot be empty", field="name")
     scope = Scope(agent=wanted.agent, user=wanted.user)
     start = new_session(
         wanted.name,
@@ -169,7 +169,7 @@ class _Recording:
 
     def _require_some(self, waiting: list[Sealed]) -> None:
         if not waiting and self._source is None:
-            raise EmptyInputError("there is no message in it", field="messages")
+            raise EmptyInputError("there are no messages to record", field="messages")
 
     def _made(self, recorder: Recorder, one: Spoken) -> Sealed:
         if isinstance(one, Said):

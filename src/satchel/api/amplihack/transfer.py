@@ -1,5 +1,6 @@
 """Moving the hierarchical memory of amplihack's agents, with the names that amplihack uses."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -17,7 +18,7 @@ from satchel.actions.paths.permission import Permission
 from satchel.actions.selecting.backends import BackendChoice
 from satchel.actions.selecting.layout import HIERARCHY, agent_graph, legacy_graph
 from satchel.actions.signing import signing_key
-from satchel.api.arguments import FilePath, Roots
+from satchel.ports.operations import PathText
 from satchel.seal.signing.key import SigningKey
 
 __all__ = ["ExportResult", "HierarchicalTransfer", "HierarchicalTransferBackend", "ImportResult"]
@@ -28,7 +29,7 @@ class HierarchicalTransferBackend(Protocol):
     """What moves an agent's hierarchical memory, whatever keeps it."""
 
     def export_hierarchical_json(
-        self, agent: str, output: FilePath, storage_path: FilePath | None = None
+        self, agent: str, output: PathText, storage_path: PathText | None = None
     ) -> ExportResult:
         """Write it as JSON, format 1.1."""
         ...
@@ -36,15 +37,15 @@ class HierarchicalTransferBackend(Protocol):
     def import_hierarchical_json(
         self,
         agent: str,
-        input: FilePath,  # noqa: A002 - amplihack's own name
+        input: PathText,  # noqa: A002 - amplihack's own name
         merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
-        storage_path: FilePath | None = None,
+        storage_path: PathText | None = None,
     ) -> ImportResult:
         """Read JSON: replace what came from amplihack, or add what is new."""
         ...
 
     def export_hierarchical_raw_db(
-        self, agent: str, output: FilePath, storage_path: FilePath | None = None
+        self, agent: str, output: PathText, storage_path: PathText | None = None
     ) -> ExportResult:
         """Write it as amplihack's SQLite database."""
         ...
@@ -52,9 +53,9 @@ class HierarchicalTransferBackend(Protocol):
     def import_hierarchical_raw_db(
         self,
         agent: str,
-        input: FilePath,  # noqa: A002 - amplihack's own name
+        input: PathText,  # noqa: A002 - amplihack's own name
         merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
-        storage_path: FilePath | None = None,
+        storage_path: PathText | None = None,
     ) -> ImportResult:
         """Read such a database; it is never merged."""
         ...
@@ -74,10 +75,10 @@ class HierarchicalTransfer:
 
     def __init__(
         self,
-        store: FilePath | None = None,
+        store: PathText | None = None,
         *,
-        home: FilePath | None = None,
-        allowed_roots: Roots | None = None,
+        home: PathText | None = None,
+        allowed_roots: Sequence[PathText] | None = None,
         allow_uncontained: bool = False,
         passphrase: str | None = None,
         backend: str | None = None,
@@ -95,8 +96,8 @@ class HierarchicalTransfer:
     def export_hierarchical_json(
         self,
         agent: str,
-        output: FilePath,
-        storage_path: FilePath | None = None,
+        output: PathText,
+        storage_path: PathText | None = None,
         *,
         options: ExportOptions | None = None,
     ) -> ExportResult:
@@ -118,9 +119,9 @@ class HierarchicalTransfer:
     def import_hierarchical_json(
         self,
         agent: str,
-        input: FilePath,  # noqa: A002 - amplihack's own name
+        input: PathText,  # noqa: A002 - amplihack's own name
         merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
-        storage_path: FilePath | None = None,
+        storage_path: PathText | None = None,
         *,
         options: ImportOptions | None = None,
     ) -> ImportResult:
@@ -143,8 +144,8 @@ class HierarchicalTransfer:
     def export_hierarchical_raw_db(
         self,
         agent: str,
-        output: FilePath,
-        storage_path: FilePath | None = None,
+        output: PathText,
+        storage_path: PathText | None = None,
         *,
         options: ExportOptions | None = None,
     ) -> ExportResult:
@@ -157,9 +158,9 @@ class HierarchicalTransfer:
     def import_hierarchical_raw_db(
         self,
         agent: str,
-        input: FilePath,  # noqa: A002 - amplihack's own name
+        input: PathText,  # noqa: A002 - amplihack's own name
         merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
-        storage_path: FilePath | None = None,
+        storage_path: PathText | None = None,
         *,
         options: ImportOptions | None = None,
     ) -> ImportResult:
@@ -174,8 +175,8 @@ class HierarchicalTransfer:
         self,
         format_: str,
         agent: str,
-        output: FilePath,
-        storage_path: FilePath | None,
+        output: PathText,
+        storage_path: PathText | None,
         options: ExportOptions | None,
     ) -> ExportResult:
         asked = replace(
@@ -190,10 +191,10 @@ class HierarchicalTransfer:
         self,
         format_: str,
         agent: str,
-        source: FilePath,
+        source: PathText,
         options: ImportOptions | None,
         *,
-        storage_path: FilePath | None,
+        storage_path: PathText | None,
         merge: bool,
     ) -> ImportResult:
         asked = replace(
@@ -212,8 +213,8 @@ class HierarchicalTransfer:
 def open_hierarchical_transfer_backend_for(
     choice: BackendChoice | str | None = None,
     *,
-    home: FilePath | None = None,
-    allowed_roots: Roots | None = None,
+    home: PathText | None = None,
+    allowed_roots: Sequence[PathText] | None = None,
     allow_uncontained: bool = False,
 ) -> HierarchicalTransferBackend:
     """Return what moves the memory of agents in stores of a kind.
@@ -236,7 +237,7 @@ def open_hierarchical_transfer_backend_for(
 
 
 def resolve_hierarchical_db_path(
-    agent: str, *, storage_path: FilePath | None = None, home: FilePath | None = None
+    agent: str, *, storage_path: PathText | None = None, home: PathText | None = None
 ) -> Path:
     """Return the folder of an agent's graph: ``graph_db``, or ``kuzu_db`` where it is all there is.
 

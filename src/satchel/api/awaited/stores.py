@@ -20,42 +20,19 @@ from collections.abc import (
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.api import bank as plain_bank
-from satchel.api import operating
-from satchel.api import pipeline as plain_pipeline
 from satchel.api import satchel as plain_satchel
-from satchel.api.arguments import FilePath
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
-from satchel.api.away import away, in_a_thread
+from satchel.api.away import away
 from satchel.api.operations import Awaited
+
+if TYPE_CHECKING:
+    from satchel.actions.configured.hooks import HookCounts, Listener
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-migrate = in_a_thread(operating.migrate)
-copy_store = in_a_thread(operating.copy_store)
-encrypt_store = in_a_thread(operating.encrypt_store)
-decrypt_store = in_a_thread(operating.decrypt_store)
-
-
-def _of_sources(
-    call: Callable[Concatenate[plain_pipeline.Waking | FilePath, _P], plain_pipeline.Rehydrated],
-) -> Callable[Concatenate[Bank | FilePath, _P], Coroutine[Any, Any, plain_pipeline.Rehydrated]]:
-    async def pipeline(
-        source: Bank | FilePath, /, *args: _P.args, **given: _P.kwargs
-    ) -> plain_pipeline.Rehydrated:
-        plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
-        return await away(partial(call, plain, *args, **given))
-
-    update_wrapper(pipeline, call)
-    return pipeline
-
-
-pipeline = _of_sources(plain_pipeline.pipeline)
 
 
 class Bank(Awaited, plain_bank.BankCalls):

@@ -1,24 +1,17 @@
-"""``satchel.convert``, ``inspect``, ``verify`` and ``list_formats``, awaited."""
+"""Functions on files and whole stores, awaited.
 
-from collections.abc import Callable, Coroutine
-from functools import partial, update_wrapper
-from typing import Any, ParamSpec, TypeVar
+What is called on the way, such as ``progress``, is called in the thread that does the work.
+"""
 
+from satchel.api import operating
 from satchel.api import transfer as plain
-from satchel.api.away import away
+from satchel.api.away import in_a_thread
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def _awaited(function: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
-    async def call(*args: _P.args, **given: _P.kwargs) -> _R:
-        return await away(partial(function, *args, **given))
-
-    return update_wrapper(call, function)
-
-
-convert = _awaited(plain.convert)
-inspect = _awaited(plain.inspect)
-verify = _awaited(plain.verify)
-list_formats = _awaited(plain.list_formats)
+convert = in_a_thread(plain.convert)
+inspect = in_a_thread(plain.inspect)
+verify = in_a_thread(plain.verify)
+list_formats = in_a_thread(plain.list_formats)
+migrate = in_a_thread(operating.migrate)
+copy_store = in_a_thread(operating.copy_store)
+encrypt_store = in_a_thread(operating.encrypt_store)
+decrypt_store = in_a_thread(operating.decrypt_store)

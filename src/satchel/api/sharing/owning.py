@@ -14,8 +14,8 @@ from satchel.api.parts import BankPart
 if TYPE_CHECKING:
     from satchel.actions.keys import ownership, proposing
     from satchel.actions.keys.ownership import OwnedBank
-    from satchel.api.arguments import FilePath
     from satchel.errors import ThresholdError
+    from satchel.ports.operations import PathText
 else:
     ownership = lazy("satchel.actions.keys.ownership")
     proposing = lazy("satchel.actions.keys.proposing")
@@ -41,7 +41,7 @@ class Owners(BankPart):
     enact = method(ownership.enact_proposal, context=_owned)
 
     @call
-    def propose(self, refused: ThresholdError, path: FilePath) -> None:
+    def propose(self, refused: ThresholdError, path: PathText) -> None:
         """Write what more owners have to sign to a new file.
 
         Args:

@@ -79,7 +79,7 @@ class Delete(Asked):
         path = self.target(group)
         paths = _all_of(group, path, self) if self.recursive else [path]
         if paths == [path] and self.found(group, path).data is None:
-            raise MemoryStoreError("there is no such file", path=path)
+            raise MemoryStoreError("no file at this path", path=path)
         for one in paths:
             group.take_away(one, self)
         return paths
@@ -108,7 +108,7 @@ class Rename(Asked):
         for path in paths:
             state = self.found(group, path) if paths == [old] else group.state(path)
             if state.data is None:
-                raise MemoryStoreError("there is no such file", path=path)
+                raise MemoryStoreError("no file at this path", path=path)
             target = checked(new + path[len(old) :])
             if not self.overwrite and group.state(target).data is not None:
                 raise MemoryStoreError("there is something at the new path", path=target)
@@ -149,7 +149,7 @@ class Promote(Asked):
         path, target = open_to_all(self.said), open_to_all(self.new)
         state = self.found(group, path)
         if state.data is None:
-            raise MemoryStoreError("there is no such proposal", path=path)
+            raise MemoryStoreError("no proposal at this path", path=path)
         if target == path:
             raise MemoryStoreError("a proposal cannot be promoted to its own place", path=path)
         meta = group.put(target, state.data, self, op="promote", other=path)
@@ -230,7 +230,7 @@ def content_of(
         MemoryStoreError: If there is no such version, it is of a deletion, or its bytes are gone.
     """
     if version is None:
-        raise MemoryStoreError(f"there is no version {number}", path=path)
+        raise MemoryStoreError(f"no version {number} of this file", path=path)
     if not version.sha:
         raise MemoryStoreError(f"version {number} is the absence of the file", path=path)
     data = content(version.sha, path)
@@ -250,7 +250,7 @@ def edited(old: str, new: str, count: int) -> Callable[[str, bytes | None], byte
         if not old:
             raise MemoryStoreError("the text to replace is empty", path=path)
         if data is None:
-            raise MemoryStoreError("there is no such file", path=path)
+            raise MemoryStoreError("no file at this path", path=path)
         text = decoded_text(path, data)
         found = text.count(old)
         if found != count:
@@ -331,7 +331,7 @@ def _all_of(group: Group, path: str, change: Asked) -> list[str]:
             return [path]
     paths = group.files_in(path)
     if not paths:
-        raise MemoryStoreError("there is no such file or folder", path=path)
+        raise MemoryStoreError("no file or folder at this path", path=path)
     if change.expected_sha is not None or change.expected_version is not None:
         raise MemoryStoreError("a folder has no sha and no version", path=path)
     for one in paths:

@@ -1,6 +1,6 @@
 """What requests say, as the OpenAPI document shows it."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,13 +26,3 @@ class Reason(Body):
     """Why."""
 
     reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
-
-
-class Disclosure(Body):
-    """Which entries of an artifact's bank go to somebody."""
-
-    entry_ids: Annotated[
-        list[str], Field(min_length=1, max_length=10_000, examples=[["blake3:" + "0" * 64]])
-    ]
-    withhold: list[str] = []
-    """Ancestors that are only named, with their proof."""

@@ -1,12 +1,16 @@
 """``satchel store``: a whole store, with all of its banks: copied, encrypted."""
 
-from typing import Annotated
+from typing import Any
 
-from satchel.actions.operating.at_rest import AtRest, decrypt_store, encrypt_store
-from satchel.actions.operating.copying_stores import CopiedBank, CopyOptions, StoreCopy, copy_store
-from satchel.surfaces.cli._console import count, line, message, print_json, progress, state
-from satchel.surfaces.cli._options import DryRun, Json, lock_of, tell_receipts
-from satchel.surfaces.cli._tree import Argument, Group, Option
+from satchel.actions.operating.at_rest import AtRest
+from satchel.actions.operating.copying_stores import CopiedBank, StoreCopy
+from satchel.actions.operating.stores import copy_store, decrypt_store, encrypt_store
+from satchel.surfaces.cli import _passphrase
+from satchel.surfaces.cli._console import count, line, message, state
+from satchel.surfaces.cli._encryption import Encryption
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._options import tell_receipts
+from satchel.surfaces.cli._tree import Group
 from satchel.transfer.copies import Relation
 
 store = Group(help="Whole stores, with all of their banks.")
@@ -17,92 +21,15 @@ def add_to(app: Group) -> None:
     app.add(store, name="store")
 
 
-@store.command("copy")
-def copy_command(
-    source: Annotated[
-        str, Argument(metavar="FROM", help="The store that is read, as for --store.")
-    ],
-    target: Annotated[
-        str, Argument(metavar="TO", help="The other; it is made if it is not there.")
-    ],
-    bank: Annotated[
-        list[str] | None,
-        Option("--bank", help="Only this bank: its name or id. Repeatable.", values="bank"),
-    ] = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-) -> None:
-    """Copy a whole store to another one, of the same kind or of any other.
-
-    Each bank keeps its ids, its log, its signed head, and what is beside the log: vectors, blobs,
-    unlogged values. All of it is read again and compared before the bank is there, and each has a
-    signed receipt. Cut short, the same command goes on. A bank that is there already with another
-    log is refused; one that is behind is brought up to date.
-
-    Example: `satchel store copy satchel.db postgresql://me@db.example/memory`
-    """
-    with progress("copying", True, records=True) as tell:
-        options = CopyOptions(banks=tuple(bank or ()), dry_run=dry_run, progress=tell)
-        found = copy_store(state.settings, source, target, options)
-    if as_json:
-        print_json(found)
-    else:
-        _show(found)
-    tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
-
-
-@store.command("encrypt")
-def encrypt_command(
-    to: Annotated[
-        list[str] | None,
-        Option(help="age1..., a file with recipients, or an identity here. Repeatable."),
-    ] = None,
-    passphrase: Annotated[
-        bool,
-        Option("--passphrase", help="Have a passphrase open it, which is asked for."),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Encrypt the store at rest: its file, its log, and what SQLite lays out beside it.
-
-    It gets a new key, which is kept encrypted beside it, and is written anew; a store that is
-    encrypted already is put under another key, and one that is not there is begun. An identity
-    without a passphrase opens it with nobody there; one with a passphrase has to be named (satchel
-    --identity FILE). Nobody else may have the store open meanwhile.
-
-    Example: `satchel store encrypt --to mine`
-    """
-    with progress("encrypting", True) as tell:
-        done = encrypt_store(state.settings, lock_of(to, passphrase), progress=tell)
-    if as_json:
-        print_json(done)
-        return
-    line(f"{done.store}: {'begun, encrypted' if done.begun else 'encrypted'}")
-    _tell(done)
-
-
-@store.command("decrypt")
-def decrypt_command(as_json: Json = False) -> None:
-    """Put an encrypted store in plain again. Nobody else may have it open meanwhile.
-
-    Example: `satchel store decrypt`
-    """
-    with progress("decrypting", True) as tell:
-        done = decrypt_store(state.settings, progress=tell)
-    if as_json:
-        print_json(done)
-        return
-    line(f"{done.store}: in plain")
-
-
 def _show(found: StoreCopy) -> None:
     for one in found.banks:
         name = one.name or one.bank
         line(f"{name}: {_sentence(one, dry_run=found.dry_run)}")
         for note in one.notes:
             message(f"{name}: note: ", note)
-    did = "looked at" if found.dry_run else "copied and compared"
+    did = "compared" if found.dry_run else "copied and compared"
     line(f"{count(len(found.banks), 'bank')} {did}: {found.source} -> {found.target}")
+    tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
 
 
 def _sentence(one: CopiedBank, *, dry_run: bool) -> str:
@@ -118,7 +45,8 @@ def _sentence(one: CopiedBank, *, dry_run: bool) -> str:
     return f"{size}, {', '.join(parts)}; all read again, the same"
 
 
-def _tell(done: AtRest) -> None:
+def _show_encrypted(done: AtRest, _: Encryption) -> None:
+    line(f"{done.store}: {'created, encrypted' if done.begun else 'encrypted'}")
     for recipient in done.recipients:
         message(f"for {recipient}")
     if done.passphrase:
@@ -127,4 +55,26 @@ def _tell(done: AtRest) -> None:
     if not done.begun:
         message("what was on the disk before may still be in its free blocks, and in snapshots")
     for path in done.plain:
-        message(f"still in plain: {path}")
+        message(f"not encrypted: {path}")
+
+
+def _show_decrypted(done: AtRest) -> None:
+    line(f"{done.store}: not encrypted")
+
+
+def _read_passphrase(given: dict[str, Any], encryption: Encryption) -> None:
+    if encryption.encrypt_passphrase:
+        given["passphrase"] = _passphrase.new_of_file(state.passphrase_file)
+
+
+command(store, copy_store, _show, label="copying")
+command(
+    store,
+    encrypt_store,
+    _show_encrypted,
+    label="encrypting",
+    unit="bytes",
+    extra=Encryption,
+    prepare=_read_passphrase,
+)
+command(store, decrypt_store, _show_decrypted, label="decrypting", unit="bytes")

@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse
 from satchel.actions.config import Settings
 from satchel.actions.moving.exported import Export
 from satchel.actions.operating.conversions import FileSource, VerifyRequest, verify_file
+from satchel.actions.operating.disclosures import DiscloseOptions, disclose
 from satchel.actions.operating.exports import (
     ARTIFACT_SUFFIXES,
     ArtifactRequest,
@@ -31,7 +32,6 @@ from satchel.seal.verify.verification import Verification
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import ARTIFACTS, BYTES, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.bodies import Disclosure
 from satchel.surfaces.http.document.examples import gives_file, takes_file
 from satchel.surfaces.http.gateway import Caller
 from satchel.surfaces.http.operations import body, query
@@ -93,18 +93,22 @@ def get_artifact(
 
 
 @router.post("/pam/artifacts/{artifact}/disclose", responses=gives_file(media_type("pam")))
-def disclose(artifact: str, body: Disclosure, caller: Asking, gateway: Served) -> Response:
-    """Return a disclosure of entries of the bank that an artifact was made of."""
+def disclose_memories(
+    artifact: str,
+    options: Annotated[DiscloseOptions, body(disclose, supplied={"output": "-"})],
+    caller: Asking,
+    gateway: Served,
+) -> Response:
+    """Return a disclosure of memories of the bank that an artifact was made of."""
     kept = _found(gateway.settings, artifact)
     private = Private()
     try:
         name = "disclosed.pam"
-        with Outlet.named(private.folder / name, called=f"download of {name}") as outlet:
-            caller.bank(kept.bank).disclose(
-                body.entry_ids,
-                outlet,  # type: ignore[arg-type]  # what is open already needs no permission
-                withhold=body.withhold,
-            )
+        with (
+            Outlet.named(private.folder / name, called=f"download of {name}") as outlet,
+            caller.bank(kept.bank)._context() as opened,  # noqa: SLF001 - of its own package
+        ):
+            disclose.run(opened, options, outlet=outlet)
         data = outlet.path.read_bytes()
     finally:
         private.close()

@@ -1,7 +1,7 @@
 """Memory in and out: files on the server where the operator allows it, and streams anywhere."""
 
 from asyncio import to_thread
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -28,6 +28,7 @@ from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.document.examples import gives_file, takes_file
+from satchel.surfaces.http.gateway import Caller, Gateway
 from satchel.surfaces.http.operations import body, query
 from satchel.surfaces.http.streams import received
 from satchel.surfaces.http.works import Tell, when_free
@@ -35,6 +36,8 @@ from satchel.surfaces.http.works import Tell, when_free
 router = routes(tags=["moving"])
 
 _ANY_PATH = {"path": "-"}
+
+UploadName = Annotated[str, Query(max_length=200)]
 
 _OUTSIDE = (
     "Name a path in the folders that the operator allows. Or use the streams:"
@@ -127,33 +130,67 @@ async def upload(
     request: Request,
     caller: Owner,
     gateway: Served,
-    name: Annotated[str, Query(max_length=200)] = "upload",
+    name: UploadName = "upload",
     wait: bool = True,
 ) -> Response:
-    """Bring the body, a file of any format that is read, into a bank, made if it is not there.
+    """Import the body, a file of any format that is read, into a bank; created if there is none.
 
     With ``wait=false`` it is a job: 202, and where to ask for it.
     """
     private = await received(request, name)
+    return await _imported(_Upload(private, name, named(bank)), options, caller, gateway, wait=wait)
 
+
+@router.post("/v1/upload", openapi_extra=takes_file())
+@takes(Takes.FILE)
+async def upload_banks(
+    options: Annotated[ImportRequest, query(import_, supplied=_ANY_PATH)],
+    request: Request,
+    caller: Owner,
+    gateway: Served,
+    name: UploadName = "upload",
+    wait: bool = True,
+) -> Response:
+    """Import the body into one bank for each user in it, or as ``maps`` says.
+
+    With ``wait=false`` it is a job: 202, and where to ask for it.
+    """
+    private = await received(request, name)
+    return await _imported(_Upload(private, name, None), options, caller, gateway, wait=wait)
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    """A file that was received."""
+
+    private: Private
+    name: str
+    """What its sender calls it."""
+
+    bank: str | None
+
+
+async def _imported(
+    upload: _Upload, options: ImportRequest, caller: Caller, gateway: Gateway, *, wait: bool
+) -> Response:
     def bring(tell: Tell) -> object:
-        with OpenFile.named(private.file) as file:
-            file.path = Path(PurePosixPath(name).name)  # what its sender calls it
+        with OpenFile.named(upload.private.file) as file:
+            file.path = Path(PurePosixPath(upload.name).name)
             with caller.satchel._imported() as usual:  # noqa: SLF001 - as its method does
-                target = replace(usual, bank=named(bank), source=file)
+                target = replace(usual, bank=upload.bank, source=file)
                 return import_.run(target, replace(options, progress=tell))
 
     def work(tell: Tell) -> object:
         try:
             return when_free(partial(bring, tell), tell)
         finally:
-            private.close()
+            upload.private.close()
             caller.forget()
 
     try:
         job = await to_thread(gateway.works.begin, "import", work)
     except BaseException:
-        private.close()
+        upload.private.close()
         raise
     if not wait:
         return answer(job.shown(), 202, {"Location": f"/v1/jobs/{job.id}"})
