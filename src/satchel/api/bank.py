@@ -11,7 +11,7 @@ from satchel.actions.importing.imported import Imported, Owners
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.log import log
-from satchel.actions.memories import operations, showing
+from satchel.actions.memories import operations
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating import transfers
@@ -24,7 +24,7 @@ from satchel.actions.upkeep import config_operations
 from satchel.api.code import Code
 from satchel.api.files import Filing
 from satchel.api.lifetime import Lifetime
-from satchel.api.operations import call, method
+from satchel.api.operations import method
 from satchel.api.sessions import Conversing
 from satchel.api.sharing.disclosing import Disclosing
 from satchel.api.sharing.owning import Owners as OwnersOfBank
@@ -123,16 +123,7 @@ class BankCalls(Removing, Waking, Disclosing):
     undo = method(undo)
     imports = method(transfers.list_imports)
 
-    @call
-    def raw(self, memory: str) -> bytes:
-        """Return the canonical bytes of a record, which its id is the hash of.
-
-        Raises:
-            UnknownMemoryError: If there is none.
-        """
-        with self._lifetime.use():
-            return showing.raw(self._opened, memory)
-
+    raw = method(operations.raw)
     embed = method(embed_bank)
     duplicates = method(duplicates)
 

@@ -438,6 +438,23 @@ def show(bank: OpenBank, options: ShowOptions) -> Shown:
 
 
 @operation(
+    ShowOptions,
+    name="show raw",
+    absent={
+        "cli": "`satchel show ID --raw` prints them.",
+        "mcp": "Memories reach a model only by `recall`, `list`, `show` and `rehydrate`.",
+    },
+)
+def raw(bank: OpenBank, options: ShowOptions) -> bytes:
+    """Return the canonical bytes of a record, whose hash is its ID.
+
+    Raises:
+        UnknownMemoryError: If there is none.
+    """
+    return showing.raw(bank, options.memory)
+
+
+@operation(
     HistoryOptions,
     name="history",
     example="satchel history 0f3c12",
