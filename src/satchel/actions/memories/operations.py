@@ -42,6 +42,7 @@ Ids = Annotated[
         metavar="ID",
         max_items=1000,
         mcp="ids",
+        examples=[["blake3:" + "0" * 64]],
     ),
 ]
 Text = Annotated[
