@@ -47,7 +47,7 @@ def test_each_named_vector_keeps_its_metric(tmp_path: Path) -> None:
     _collection(tmp_path / "a", config)
     done = bring(f"qdrant://{tmp_path}/a?collection=notes", embeddings=True)
     assert done.unaccepted == 0
-    out = _export("b", f"qdrant://{tmp_path}/b?collection=notes", embeddings=True)
+    out = _export("b", f"qdrant://{tmp_path}/b?collection=notes", include_embeddings=True)
     assert out.unaccepted == 0
     folder = Folder(tmp_path / "b")
     made = folder.collections["notes"]
@@ -57,7 +57,7 @@ def test_each_named_vector_keeps_its_metric(tmp_path: Path) -> None:
         "img": "Cosine",
     }
     assert made["sparse_vectors"] == {"bm25": {"modifier": "idf"}}
-    _export("b", f"qdrant://{tmp_path}/c?collection=notes&distance=Euclid", embeddings=True)
+    _export("b", f"qdrant://{tmp_path}/c?collection=notes&distance=Euclid", include_embeddings=True)
     folder = Folder(tmp_path / "c")
     assert folder.collections["notes"]["vectors"]["img"]["distance"] == "Euclid"
     folder.close()
@@ -74,7 +74,7 @@ def test_a_collection_that_compares_otherwise_is_named(tmp_path: Path) -> None:
         {"vectors": {"dense": {"size": 2, "distance": "Cosine"}}, "sparse_vectors": None},
     )
     other.close()
-    done = _export("b", f"qdrant://{tmp_path}/b?collection=notes", embeddings=True)
+    done = _export("b", f"qdrant://{tmp_path}/b?collection=notes", include_embeddings=True)
     assert "vector/distance" in {loss.name for loss in done.losses}
 
 
@@ -106,7 +106,7 @@ def test_an_agent_keeps_its_name(tmp_path: Path) -> None:
         )
     )
     bring(path, "other")
-    done = _export("other", tmp_path / "o.json", format="amplihack")
+    done = _export("other", tmp_path / "o.json", to="amplihack")
     assert json.loads((tmp_path / "o.json").read_text())["agent_name"] == "tea-agent"
     assert done.unaccepted == 0
 
