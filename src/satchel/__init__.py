@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from satchel.api.agents import Agents
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
+    from satchel.api.pipeline import pipeline
     from satchel.api.satchel import Satchel
-    from satchel.api.sharing.tokens import attenuate
+    from satchel.api.sharing.attenuation import attenuate
     from satchel.api.transfer import convert, inspect, list_formats, verify
     from satchel.api.upkeep.backups import Backups
-    from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -39,7 +39,7 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.seal.verify.verification",
-    "attenuate": "satchel.api.sharing.tokens",
+    "attenuate": "satchel.api.sharing.attenuation",
     "convert": "satchel.api.transfer",
     "copy_store": "satchel.api.operating",
     "decrypt_store": "satchel.api.operating",
@@ -48,7 +48,7 @@ _WHERE = {
     "inspect": "satchel.api.transfer",
     "list_formats": "satchel.api.transfer",
     "migrate": "satchel.api.operating",
-    "pipeline": "satchel.api.waking",
+    "pipeline": "satchel.api.pipeline",
     "verify": "satchel.api.transfer",
 }
 

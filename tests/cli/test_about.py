@@ -126,7 +126,7 @@ def test_a_wrong_variable_is_refused_by_name(
 def states(satchel: Run) -> tuple[dict[str, str], int]:
     """Return what doctor says of each thing, and its exit status."""
     ran = satchel("doctor", "--json")
-    return {found["name"]: found["state"] for found in ran.json}, ran.status
+    return {found["name"]: found["state"] for found in ran.json["checks"]}, ran.status
 
 
 def test_a_sound_installation_has_no_problem(satchel: Run, sealed: Path) -> None:
@@ -213,7 +213,7 @@ def test_an_extra_that_is_missing_is_a_note_with_the_way_to_get_it(
 
     monkeypatch.setattr(diagnosing, "version", version)
     ran = satchel("doctor", "--json")
-    found = {one["name"]: one for one in ran.json}
+    found = {one["name"]: one for one in ran.json["checks"]}
     assert ran.status == 0
     assert found["numpy"]["state"] == "note"
     assert "satchel[recall]" in found["numpy"]["hint"]

@@ -42,7 +42,7 @@ def edit(sql: str) -> None:
 def state_of(satchel: Run, name: str, *options: str) -> tuple[str, str, int]:
     """Return what the doctor says of one thing, and the exit status."""
     ran = satchel("doctor", *options, "--json")
-    found = [check for check in ran.json if check["name"] == name][-1]
+    found = [check for check in ran.json["checks"] if check["name"] == name][-1]
     return found["state"], found["detail"], ran.status
 
 

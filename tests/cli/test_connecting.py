@@ -47,7 +47,7 @@ def test_a_host_is_told_and_told_no_longer(satchel: Run, home: Path, host: str, 
     assert value["model"] == "x"
     assert path.with_name(path.name + ".before-satchel").read_text() == before
     again = path.read_bytes()
-    assert "as it should be" in satchel("connect", host, "--bank", "ada").out
+    assert "up to date" in satchel("connect", host, "--bank", "ada").out
     assert path.read_bytes() == again
     assert satchel("connect", host, "--remove").status == 0
     assert path.read_text() == before
@@ -153,7 +153,11 @@ def test_a_folder_of_a_host_that_was_moved_is_found(
 
 def test_a_dry_run_writes_nothing(satchel: Run, home: Path) -> None:
     """It says which files would be changed, and makes no folder."""
-    assert "would be changed" in satchel("connect", "cursor", "--dry-run").out
+    planned = satchel("connect", "cursor", "--dry-run")
+    assert planned.out.startswith("--- /dev/null\n+++ ")
+    assert '+    "satchel": {' in planned.out
+    (change,) = satchel("connect", "cursor", "--dry-run", "--json").json["files"]
+    assert change["diff"] == planned.out
     assert list(home.iterdir()) == []
 
 

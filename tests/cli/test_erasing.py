@@ -195,7 +195,7 @@ def test_bytes_that_are_left_in_the_file_are_told_and_gone_after_the_next_prunin
 
 
 def _health(satchel: Run, bank: OpenBank) -> list[Any]:
-    return [one for one in satchel("doctor", "--json").json if one["name"] == bank.id]
+    return [one for one in satchel("doctor", "--json").json["checks"] if one["name"] == bank.id]
 
 
 def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBank) -> None:

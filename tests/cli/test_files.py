@@ -121,7 +121,7 @@ def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> Non
     assert satchel("file", "write", "a.md", "x", "--file-store", "ada").status == 0
 
     def checks() -> dict[str, str]:
-        found = satchel("doctor", "--json").json
+        found = satchel("doctor", "--json").json["checks"]
         return {one["name"]: f"{one['state']}: {one['detail']}" for one in found}
 
     assert checks()["files of ada"].startswith("ok: 1 files")

@@ -123,7 +123,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "serve": ["--openapi"],
         "connect": ["cursor", "--project", sealed.parent],
         "completion": ["bash"],
-        "watch": ["--once", "--from", WATCHED, "--bank", "here"],
+        "watch": ["--once", "--folder", WATCHED, "--bank", "here"],
         "mcp": ["--tools", "--bank", "here"],
         "verify": [sealed],
         "token issue": ["--bearer", "--everything", "--bank", "here"],

@@ -146,7 +146,7 @@ def test_what_reads_elsewhere_works_where_the_store_vanished(
         Path(name).write_text('[{"id": "1", "memory": "a wombat"}]')
     WAYS[way](_store())
     ran = satchel("doctor", "--repair", "--json")
-    (found,) = [one for one in ran.json if one["name"] == bank]
+    (found,) = [one for one in ran.json["checks"] if one["name"] == bank]
     assert (ran.status, found["state"]) == (1, "problem")
     if way == "gone":
         assert satchel("diff", "one.json", "two.json").status == 0
@@ -158,7 +158,7 @@ def test_doctor_says_that_a_store_vanished(satchel: Run, way: str) -> None:
     bank = _remembered(satchel)
     WAYS[way](_store())
     ran = satchel("doctor", "--json")
-    (found,) = [one for one in ran.json if one["name"] == bank]
+    (found,) = [one for one in ran.json["checks"] if one["name"] == bank]
     assert (ran.status, found["state"]) == (1, "problem")
     assert "assistant" in found["detail"]
     assert "accept-gone" in found["hint"]
@@ -216,7 +216,9 @@ def test_doctor_says_that_the_key_of_an_encrypted_store_is_missing(satchel: Run)
     assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     key = _store().with_name(f"{_store().name}.key")
     key.rename(key.with_suffix(".away"))
-    (found,) = [one for one in satchel("doctor", "--json").json if one["name"] == "at rest"]
+    (found,) = [
+        one for one in satchel("doctor", "--json").json["checks"] if one["name"] == "at rest"
+    ]
     assert found["state"] == "problem"
     assert "its key is not beside it" in found["detail"]
     assert key.name in found["hint"]

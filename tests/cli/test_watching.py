@@ -82,7 +82,7 @@ def test_only_what_is_new_is_added_and_what_vanishes_stays(satchel: Run, hosts: 
 
     _transcript(hosts).unlink()
     ran = satchel("watch", "--once")
-    assert "1 are gone at the host, and stay here" in ran.out
+    assert "1 deleted by the host, still stored here" in ran.out
     assert _messages(satchel) == [2, 6, 8, 9]
 
 
@@ -162,7 +162,7 @@ def test_bad_lines_are_left_out_and_counted(satchel: Run, hosts: Path) -> None:
     ran = satchel("watch", "claude-code", "--once")
 
     assert ran.status == 0
-    assert "left behind: record, 1: malformed" in ran.err
+    assert "skipped: record, 1: malformed" in ran.err
     assert _messages(satchel) == [4]
 
 
@@ -182,7 +182,7 @@ def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) ->
     _put(folder / "other.json", b'{"scripts": {}}')
     _put(folder / ".git" / "x.json", b"{}")
     (folder / "link.json").symlink_to(_transcript(hosts))
-    ran = satchel("watch", "--from", folder, "--bank", "b", "--once", "--json")
+    ran = satchel("watch", "--folder", folder, "--bank", "b", "--once", "--json")
 
     assert ran.status == 0
     assert [one["format"] for one in ran.json["captured"]] == ["gemini"]
@@ -216,7 +216,7 @@ def test_hosts_are_not_watched_where_roots_are_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the program or by the operator: nothing is looked at."""
-    with Satchel.open() as here, pytest.raises(UsageError, match="no host"):
+    with Satchel.open() as here, pytest.raises(UsageError, match="unknown host"):
         here.watch("emacs")
     with Satchel.open(roots=tmp_path) as here:
         for folders in ([], [tmp_path]):
@@ -240,7 +240,7 @@ def test_a_store_opened_for_reading_watches_nothing(satchel: Run) -> None:
 def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:
     """It says what would be looked at."""
     ran = satchel("watch", "--dry-run")
-    assert "would look at 2 files" in ran.out
+    assert "would read 2 files" in ran.out
     assert str(_transcript(hosts)) in ran.out
     assert satchel("bank", "list", "--json").json["banks"] == []
 
@@ -249,10 +249,10 @@ def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:
 def test_nothing_to_watch_is_an_error(satchel: Run, tmp_path: Path) -> None:
     """So that a timer that captures nothing is noticed."""
     (tmp_path / "empty").mkdir()
-    assert satchel("watch", "--from", tmp_path / "empty", "--once", "--json").status == 4
-    assert satchel("watch", "--from", tmp_path / "none", "--once", "--json").status == 4
+    assert satchel("watch", "--folder", tmp_path / "empty", "--once", "--json").status == 4
+    assert satchel("watch", "--folder", tmp_path / "none", "--once", "--json").status == 4
     ran = satchel("watch", "cursor", "--once", "--json")
-    assert (ran.status, "--from" in ran.error["hint"]) == (2, True)
+    assert (ran.status, "--folder" in ran.error["hint"]) == (2, True)
 
 
 @pytest.mark.usefixtures("hosts")

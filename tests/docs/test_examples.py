@@ -80,8 +80,8 @@ def test_the_examples_of_a_page_work_in_the_order_they_stand(
     nursery: "subprocess.Popen[str]",
 ) -> None:
     """A reader who types the examples of one page gets no error."""
-    _supply(tmp_path, monkeypatch)
-    _read(nursery, page, tmp_path)
+    supply(tmp_path, monkeypatch)
+    read(nursery, page, tmp_path)
 
 
 @pytest.mark.timeout(900)
@@ -89,12 +89,12 @@ def test_all_pages_work_one_after_another_in_one_home_and_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: "subprocess.Popen[str]"
 ) -> None:
     """A reader who goes on from page to page gets no error, whatever earlier pages left."""
-    _supply(tmp_path, monkeypatch)
+    supply(tmp_path, monkeypatch)
     for page in PAGES:
-        _read(nursery, page, tmp_path)
+        read(nursery, page, tmp_path)
 
 
-def _supply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def supply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the sample files that pages name where the reader is."""
     shutil.copy(ROOT / "examples" / "mem0_export.json", folder)
     samples = ROOT / "tests" / "data" / "formats"
@@ -114,29 +114,30 @@ def _supply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "tests" / "data" / "chroma-folder", folder / "chroma-folder")
 
 
-def _read(nursery: "subprocess.Popen[str]", page: Path, folder: Path) -> None:
+def read(nursery: "subprocess.Popen[str]", page: Path, folder: Path) -> None:
     """Run the examples of a page, in their order."""
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks
     for _, language, text in blocks:
         if language == "python":
-            _run(nursery, ["python", text], folder)
+            run(nursery, ["python", text], folder)
         else:
             for line in text.splitlines():
-                _shell(nursery, line.strip(), folder)
+                shell(nursery, line.strip(), folder)
 
 
-def _shell(nursery: "subprocess.Popen[str]", line: str, folder: Path) -> None:
+def shell(nursery: "subprocess.Popen[str]", line: str, folder: Path) -> None:
     """Run one ``$ satchel ...`` line; a redirection into a file is the only other thing."""
     assert line.startswith("$ satchel "), line
     command, _, target = line[2:].partition(" > ")
-    done = _run(nursery, shlex.split(command), folder)
+    done = run(nursery, shlex.split(command), folder)
     if target:
         (folder / target).write_bytes(done)
 
 
-def _run(nursery: "subprocess.Popen[str]", words: list[str], folder: Path) -> bytes:
+def run(nursery: "subprocess.Popen[str]", words: list[str], folder: Path) -> bytes:
+    """Run a command, or Python statements; return what it prints."""
     assert nursery.stdin is not None
     assert nursery.stdout is not None
     out, err = folder.parent / "stdout", folder.parent / "stderr"

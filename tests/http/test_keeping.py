@@ -218,3 +218,54 @@ def test_formats_owners_and_months_are_told(client: TestClient) -> None:
     owners = client.get("/v1/banks/assistant/owners").json()
     assert (owners["threshold"], [one["signs"] for one in owners["owners"]]) == (1, [True])
     assert client.get("/v1/banks/assistant").json()["months"] == {"2026-03": 1}
+
+
+def test_a_file_is_appended_to_listed_and_erased(client: TestClient, bank: str) -> None:
+    """As by the command: the text is added at the end, the listing says who wrote it."""
+    del bank
+    where = "/v1/files/assistant"
+    for text in ("tea\n", "mate\n"):
+        body = {"text": text, "append": True, "reason": "she said so", "keep_versions": True}
+        written = client.put(f"{where}/text/notes.md", json=body, headers={"X-Actor": "ada"})
+        assert written.is_success, written.text
+    assert client.get(f"{where}/text/notes.md").text == "tea\nmate\n"
+    (line,) = client.get(where).json()["files"]
+    assert (line["path"], line["updated_by"], line["version"]) == ("notes.md", "ada", 2)
+    assert client.get(f"{where}/audit", params={"verify": True}).json()["verified"] >= 2
+    erased = client.delete(f"{where}/text/notes.md", params={"erase": True})
+    assert erased.status_code == 204
+    gone = client.get(f"{where}/text/notes.md", params={"version": 1})
+    assert gone.status_code >= 400
+    assert client.get(where).json() == {"files": []}
+
+
+def test_a_release_may_be_tried_first(client: TestClient, bank: str) -> None:
+    """``dry_run`` changes nothing, and ``own`` needs no memory to be named."""
+    (first, _) = [each["id"] for each in client.get(f"{bank}/entries").json()["memories"]]
+    client.post(f"{bank}/quarantine/add", json={"memories": [first]})
+    body = {"memories": [first], "dry_run": True}
+    (tried,) = client.post(f"{bank}/quarantine/release", json=body).json()["memories"]
+    assert tried["dry_run"]
+    assert len(client.get(f"{bank}/quarantine").json()["held"]) == 1
+    assert client.post(f"{bank}/quarantine/release", json={"own": True}).json() == {"memories": []}
+    nothing = client.post(f"{bank}/quarantine/release", json={})
+    assert nothing.status_code == 400
+
+
+def test_a_list_of_conversations_says_that_there_are_more(client: TestClient, bank: str) -> None:
+    """The newest, as many as asked for."""
+    for name in ("one", "two", "three"):
+        client.post(f"{bank}/sessions", json={"name": name})
+    found = client.get(f"{bank}/sessions", params={"limit": 2}).json()
+    assert ([one["name"] for one in found["sessions"]], found["more"]) == (["two", "three"], True)
+    assert "more" not in client.get(f"{bank}/sessions").json()
+    refused = client.post(f"{bank}/sessions/one/messages", json={"messages": [], "name": "other"})
+    assert (refused.status_code, refused.json()["field"]) == (400, "name")
+
+
+def test_vectors_are_computed_by_models_of_the_server_only(client: TestClient, bank: str) -> None:
+    """A model elsewhere costs the operator money."""
+    refused = client.post(f"{bank}/embed", json={"model": "openai"})
+    assert (refused.status_code, refused.json()["field"]) == (400, "model")
+    made = done(client, client.post(f"{bank}/embed", json={"model": "static"}))
+    assert made["made"] == 2

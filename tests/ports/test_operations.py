@@ -1,11 +1,11 @@
 """Options that are declared once: what each interface makes of them, and what is refused."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import KW_ONLY, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import pytest
 from click.testing import CliRunner
@@ -241,3 +241,82 @@ def test_json_is_no_query_parameter() -> None:
     """Said when the route is made, not when somebody asks."""
     with pytest.raises(TypeError, match="extra"):
         query(pack)
+
+
+class Counted(NamedTuple):
+    """A result that msgspec would write as a list."""
+
+    name: str
+    number: int
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (Counted("a", 1), {"name": "a", "number": 1}),
+        ([Counted("a", 1)], {"boxes": [{"name": "a", "number": 1}]}),
+        ((), {"boxes": []}),
+        ({"count": 1}, {"count": 1}),
+    ],
+)
+def test_the_json_of_a_result_is_one_object(result: Any, expected: dict[str, Any]) -> None:
+    """A list has the name that the operation declares; a named tuple is an object."""
+
+    def listed(context: None, options: CountOptions) -> Any:
+        """List boxes."""
+        del context, options
+        return result
+
+    listing = operation(CountOptions, name="box listing", items="boxes")(listed)
+    del operations["box listing"]
+    assert listing.json(result) == expected
+
+
+def test_a_list_without_a_name_is_no_result() -> None:
+    """A bare list could never get another member."""
+    with pytest.raises(TypeError, match="items="):
+        pack.json(cast("Any", []))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(Options):
+    """What only the command line offers."""
+
+    size_file: Annotated[str, Option("File with the size.")] = "none"
+
+
+def test_what_only_a_command_offers_reaches_what_it_prints_and_opens() -> None:
+    """A file that is read for it is open until the operation is done."""
+    state.reset(json=False)
+    events = list[str]()
+
+    @contextmanager
+    def file() -> Iterator[None]:
+        yield
+        events.append("file closed")
+
+    def prepare(values: dict[str, Any], source: SourceOptions) -> None:
+        state.held.enter_context(file())
+        events.append(f"read {source.size_file}")
+        values["size"] = "large"
+
+    def choose(context: list[str], options: PackOptions) -> PackOptions:
+        events.append("chosen")
+        return replace(options, name=context[0])
+
+    def opens(_: PackOptions, source: SourceOptions) -> Any:
+        events.append(f"opened with {source.size_file}")
+        return nullcontext(["green"])
+
+    def show(result: dict[str, Any], source: SourceOptions) -> None:
+        events.append(f"{result['name']} {result['size']} {source.size_file}")
+
+    group = Group()
+    command(group, pack, show, context=opens, extra=SourceOptions, prepare=prepare, choose=choose)
+    made = group.commands["pack"]
+    assert isinstance(made, Command)
+    read = leaf(("box", "pack"), specifications(group, "")["pack"], lambda: made)
+    assert CliRunner().invoke(read, ("--size-file", "a.txt")).exit_code == 0
+    assert events == [
+        *("read a.txt", "opened with a.txt", "chosen", "file closed", "green large a.txt"),
+    ]

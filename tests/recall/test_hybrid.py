@@ -3,7 +3,7 @@
 import struct
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from satchel.memory.entries import Entry, Episodic, Semantic
 from satchel.memory.parts import Scope
 from satchel.memory.records import Edge, Erasure, Status
 from satchel.ports.inference.embedder import Embedder
-from satchel.ports.vectors import SKETCHES, Generation
+from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, Generation, sketches_of
 from satchel.recall.generations import Made, fill, in_use
 from satchel.recall.query import Query, Recalled
 from satchel.recall.recalling import recall
@@ -466,13 +466,18 @@ def test_a_sketch_is_nearly_as_far_as_its_vector(
 ) -> None:
     """For all vectors: each keeps its place, and its cosine but for a hundredth or so."""
     generation, side = _sketched(vectors)
-    drawn = MatrixSketches(np, generation, side)
-    found = drawn.cosines(Asked(asked, 6), range(len(vectors)))
+    found = _filled(generation, side).cosines(Asked(asked, 6), range(len(vectors)))
     assert len(found) == len(vectors)
     for place, cosine in found.items():
         lengths = np.linalg.norm(vectors[place]) * np.linalg.norm(asked)
         if lengths > 1e-3:
             assert abs(cosine - np.dot(vectors[place], asked) / lengths) < 0.02
+
+
+def _filled(generation: Generation, side: Mapping[str, bytes]) -> MatrixSketches:
+    drawn = MatrixSketches(np, generation, 1)
+    drawn.put(side)
+    return drawn
 
 
 def _sketched(vectors: list[list[float]]) -> tuple[Generation, dict[str, bytes]]:
@@ -499,13 +504,24 @@ def test_sketches_are_compared_alike_with_numpy_and_without(
             if by_hand:
                 patch.delitem(sys.modules, "numpy")
             generation, side = _sketched(vectors)
-        ways.append(
-            PlainSketches(generation, side) if by_hand else MatrixSketches(np, generation, side)
-        )
+        if by_hand:
+            ways.append(PlainSketches(generation, side))
+        else:
+            ways.append(_filled(generation, side))
     one, other = ([*way.nearest(asked, 100).items()] for way in ways)
     assert one == other
     places = [*range(0, count, 7), count, count + 10_000]
     assert ways[0].cosines(asked, places) == ways[1].cosines(asked, places)
+
+
+@given(st.integers(1, 5000), st.integers(0, 2**20))
+def test_each_part_of_the_sketches_is_read_once(parts: int, number: int) -> None:
+    """They are read 16 at a time, by what their names begin with."""
+    name = sketches_of(number * SKETCHED_TOGETHER) + "key"
+
+    found = [prefix for prefix in held._prefixes(parts) if name.startswith(prefix)]
+
+    assert len(found) == 1 if number < parts else len(found) <= 1
 
 
 def test_sketches_are_kept_on_when_some_are_drawn(

@@ -53,7 +53,7 @@ def test_the_chart_has_months_and_counts_for_a_single_month_too(
 def test_search_marks_the_words_and_says_how_results_match(
     tab: Watched, server: tuple[str, Served], bank: str
 ) -> None:
-    """In one bank, and in all of them from the start page; no score without a scale."""
+    """In one bank, and in all of them from the start page, where cards have numbers."""
     client = server[1].client()
     other = client.post("/v1/banks", json={"name": "kitchen"}).json()["id"]
     long = f"{'word ' * 200}and then coffee beans"
@@ -69,6 +69,11 @@ def test_search_marks_the_words_and_says_how_results_match(
     )
     assert len(set(sizes)) == 1
     page = tab.go()
+    card = page.locator(".card", has_text="assistant")
+    card.locator("dt", has_text="Last change").wait_for()
+    assert "Memories\n2" in card.inner_text()
+    assert "Owner\nyou (default)" in card.inner_text()
+    assert "Size" in card.inner_text()
     page.get_by_label("Search all banks").fill("coffee")
     page.get_by_role("button", name="Search").click()
     page.get_by_text("3 results in 2 banks.").wait_for()
@@ -81,20 +86,6 @@ def test_search_marks_the_words_and_says_how_results_match(
         "link", name="Search this bank only"
     ).click()
     page.get_by_role("heading", name="1 result").wait_for()
-
-
-def test_cards_of_banks_have_their_number_of_memories_owner_size_and_last_change(
-    tab: Watched, bank: str
-) -> None:
-    """What is counted is verified, so it comes a moment after the names."""
-    del bank
-    page = tab.go()
-    settled(page)
-    text = page.locator(".card").first.inner_text()
-    assert "Memories\n2" in text
-    assert "Owner\nyou (default)" in text
-    for name in ("Last change", "Size"):
-        assert name in text
 
 
 def test_what_rests_on_a_corrected_memory_is_marked_and_the_old_text_is_drawn(
@@ -387,3 +378,42 @@ def test_a_memory_in_the_graph_is_opened_with_a_click(tab: Watched, bank: str) -
     page = tab.go(f"b/{bank}/graph")
     page.locator(".list .said", has_text="Ada drinks tea").click()
     page.locator(".text", has_text="Ada drinks tea").wait_for()
+
+
+def test_on_a_phone_nothing_is_cut_and_what_scrolls_says_so(
+    browser: Any, server: tuple[str, Served], bank: str
+) -> None:
+    """Provenance is drawn from top to bottom, and on a wider screen begins where the memory is."""
+    client = server[1].client()
+    ids = list[str]()
+    for number in range(6):
+        entry = {"text": f"step {number} of a long way that has many words", "parents": ids[-1:]}
+        ids.append(client.post(f"{BANK}/entries", json=entry).json()["id"])
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    tab = Watched(page, server[0])
+    tab.go(f"b/{bank}/e/{ids[3]}")
+    settled(page)
+    for nav in ("#pages", ".tabs"):
+        assert page.locator(f"{nav}.more-right").count() == 1, nav
+        assert page.locator(f"{nav}.more-left").count() == 0, nav
+        page.locator(nav).evaluate("(one) => one.scrollTo({ left: 9999, behavior: 'instant' })")
+        page.locator(f"{nav}.more-left:not(.more-right)").wait_for()
+    wide = "(one) => [one.scrollLeft, one.scrollWidth - one.clientWidth]"
+    assert page.locator(".drawing").evaluate(wide) == [0, 0]
+    boxes = [
+        page.locator("svg.drawn a", has_text=f"step {number}").bounding_box()
+        for number in range(1, 6)
+    ]
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    assert [box["y"] for box in boxes] == sorted(box["y"] for box in boxes)
+    page.set_viewport_size({"width": 760, "height": 900})
+    page.reload()
+    settled(page)
+    page.locator(".drawing.more-left.more-right").wait_for()
+    frame = page.locator(".drawing").bounding_box()
+    own = page.locator("svg.drawn a.self").bounding_box()
+    assert own["x"] >= frame["x"]
+    assert own["x"] + own["width"] <= frame["x"] + frame["width"]
+    assert tab.complaints == []
+    context.close()

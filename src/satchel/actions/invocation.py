@@ -10,11 +10,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import platformdirs
 
 from satchel.actions.config import FILE_NAME, Settings
 from satchel.actions.configured.files import default_file
 from satchel.actions.configured.values import Value, masked
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What makes the system start a command when it is due."""
+
+    kind: str
+    """``systemd``, ``cron`` or ``launchd``."""
+
+    text: str
+    missing: list[str] = []
+    """Variables that hold a secret, and so are not in it: they belong in the configuration."""
+
 
 _OPTIONS = {"home": "--home", "store.address": "--store", "store.backend": "--backend"}
 _FLAG = "flag"

@@ -1,29 +1,16 @@
-"""One bank, open: the verbs on its memories."""
+"""One bank, open: the verbs on its memories. What they need is imported when they are used."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from satchel.actions.agents.undo import undo
-from satchel.actions.importing.imported import Imported, Owners
-from satchel.actions.inferring.duplicates import duplicates
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.log import log
-from satchel.actions.memories import operations, showing
-from satchel.actions.moving.exported import Export
-from satchel.actions.opened import OpenBank
-from satchel.actions.operating import transfers
-from satchel.actions.operating.exports import ExportSource, export
-from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
-from satchel.actions.operating.providing import LiveBank
-from satchel.actions.paths.permission import Permission
-from satchel.actions.recall import recall_in
-from satchel.actions.upkeep import config_operations
 from satchel.api.code import Code
 from satchel.api.files import Filing
-from satchel.api.lifetime import Lifetime
+from satchel.api.lazy import lazy
 from satchel.api.operations import call, method
 from satchel.api.sessions import Conversing
 from satchel.api.sharing.disclosing import Disclosing
@@ -31,20 +18,50 @@ from satchel.api.sharing.owning import Owners as OwnersOfBank
 from satchel.api.sharing.removing import Removing
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.waking import Quarantine, Waking
-from satchel.disk.outlet import Outlet
-from satchel.disk.reading import OpenFile
 from satchel.errors import SatchelError, UsageError
 from satchel.memory.parts import Component
-from satchel.ports.operations import Operation
-from satchel.seal.signing.key import SigningKey
+
+if TYPE_CHECKING:
+    from satchel.actions import log as logs
+    from satchel.actions import recall as recalls
+    from satchel.actions.agents import undo as undoing
+    from satchel.actions.importing.imported import Imported, Owners
+    from satchel.actions.inferring import duplicates as twins
+    from satchel.actions.inferring import embedding
+    from satchel.actions.memories import operations, showing
+    from satchel.actions.moving.exported import Export
+    from satchel.actions.opened import OpenBank
+    from satchel.actions.operating import exports, imports, transfers
+    from satchel.actions.operating.providing import LiveBank
+    from satchel.actions.upkeep import config_operations
+    from satchel.api.lifetime import Lifetime
+    from satchel.disk.outlet import Outlet
+    from satchel.disk.reading import OpenFile
+    from satchel.ports.operations import Operation
+    from satchel.seal.signing.key import SigningKey
+else:
+    logs = lazy("satchel.actions.log")
+    recalls = lazy("satchel.actions.recall")
+    undoing = lazy("satchel.actions.agents.undo")
+    twins = lazy("satchel.actions.inferring.duplicates")
+    embedding = lazy("satchel.actions.inferring.embedding")
+    operations = lazy("satchel.actions.memories.operations")
+    showing = lazy("satchel.actions.memories.showing")
+    exports = lazy("satchel.actions.operating.exports")
+    imports = lazy("satchel.actions.operating.imports")
+    transfers = lazy("satchel.actions.operating.transfers")
+    config_operations = lazy("satchel.actions.upkeep.config_operations")
 
 _SHOWN_DIGITS = len("blake3:") + 8
 
 _O = TypeVar("_O")
 
 
-def import_from(bank: "Bank", source: OpenFile, options: ImportRequest) -> Imported:
+def import_from(bank: Bank, source: OpenFile, options: imports.ImportRequest) -> Imported:
     """Import a file that is open already, whatever path the options name."""
+    from satchel.actions.operating.imports import import_
+    from satchel.actions.paths.permission import Permission
+
     with bank._imported() as target:  # noqa: SLF001 - of this module
         return import_.run(replace(target, source=source, permission=Permission()), options)
 
@@ -55,12 +72,14 @@ def _nobody(_: str | None) -> SigningKey:
 
 
 def export_to(
-    bank: "Bank",
+    bank: Bank,
     output: Outlet,
-    operation: Operation[ExportSource, _O, ..., Export],
+    operation: Operation[exports.ExportSource, _O, ..., Export],
     options: _O,
 ) -> Export:
     """Export a bank to a file that is open already, whatever path the options name."""
+    from satchel.actions.paths.permission import Permission
+
     with bank._exported() as source:  # noqa: SLF001 - of this module
         return operation.run(replace(source, output=output, permission=Permission()), options)
 
@@ -87,40 +106,44 @@ class BankCalls(Removing, Waking, Disclosing):
     restore = method(operations.restore)
     links = method(operations.links)
     graph = method(operations.graph)
-    log = method(log)
+    log = method(logs.log)
     path = method(operations.path)
     stats = method(operations.stats)
     config = method(config_operations.show_config)
     set_config = method(config_operations.set_config)
-    recall = method(recall_in)
+    recall = method(recalls.recall_in)
 
     @contextmanager
-    def _exported(self) -> Iterator[ExportSource]:
+    def _exported(self) -> Iterator[exports.ExportSource]:
         with self._lifetime.use():
-            yield ExportSource(bank=self._where_it_is())
+            yield exports.ExportSource(bank=self._where_it_is())
 
-    export = method(export, context=_exported)
+    export = method(exports.export, context=_exported)
 
     @contextmanager
-    def _imported(self) -> Iterator[ImportTarget]:
+    def _imported(self) -> Iterator[imports.ImportTarget]:
         with self._lifetime.use():
             settings = self._opened.settings
             if settings.provider is not None:
                 name = self._opened.name or self._opened.id
-                yield ImportTarget(settings=settings, bank=name, owner=lambda _: self._owner())
+                yield imports.ImportTarget(
+                    settings=settings, bank=name, owner=lambda _: self._owner()
+                )
             else:
-                yield ImportTarget(settings=settings, bank=self._opened.id, owner=_nobody)
+                yield imports.ImportTarget(settings=settings, bank=self._opened.id, owner=_nobody)
 
-    import_ = method(import_, context=_imported)
+    import_ = method(imports.import_, context=_imported)
 
     def _where_it_is(self) -> OpenBank | LiveBank:
         """Return the bank, or what the configured provider has of it."""
         settings = self._opened.settings
         if settings.provider is None:
             return self._opened
+        from satchel.actions.operating.providing import LiveBank
+
         return LiveBank(settings, self._opened.name or self._opened.id, self._owner)
 
-    undo = method(undo)
+    undo = method(undoing.undo)
     imports = method(transfers.list_imports)
 
     @call
@@ -133,8 +156,8 @@ class BankCalls(Removing, Waking, Disclosing):
         with self._lifetime.use():
             return showing.raw(self._opened, memory)
 
-    embed = method(embed_bank)
-    duplicates = method(duplicates)
+    embed = method(embedding.embed_bank)
+    duplicates = method(twins.duplicates)
 
 
 class Bank(BankCalls, Conversing, Filing):

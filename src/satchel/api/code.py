@@ -1,8 +1,16 @@
 """The code that a bank's memories speak of: indexed from source trees, and queried."""
 
-from satchel.actions.coding import asking, indexing
+from typing import TYPE_CHECKING
+
+from satchel.api.lazy import lazy
 from satchel.api.operations import method
 from satchel.api.parts import BankPart
+
+if TYPE_CHECKING:
+    from satchel.actions.coding import asking, indexing
+else:
+    asking = lazy("satchel.actions.coding.asking")
+    indexing = lazy("satchel.actions.coding.indexing")
 
 
 class Code(BankPart):

@@ -1,15 +1,16 @@
 """The memory files of a bank, and those of any name for who serves a store."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from satchel.actions.config import Settings
-from satchel.actions.opened import OpenBank
-from satchel.api.lifetime import Lifetime
-
 if TYPE_CHECKING:  # most programs open no memory files
+    from satchel.actions.config import Settings
+    from satchel.actions.opened import OpenBank
+    from satchel.api.lifetime import Lifetime
     from satchel.files import MemoryStore
 
 _opening = Lock()
@@ -23,7 +24,7 @@ class Filing:
     _memory_files: Any = None
 
     @property
-    def files(self) -> "MemoryStore":
+    def files(self) -> MemoryStore:
         """Its memory files: text at paths, with history and audit; those of its name.
 
         Open as long as the bank is, and made where there are none, unless the bank is open for
@@ -42,7 +43,7 @@ class Filing:
             found: MemoryStore = self._memory_files
             return found
 
-    def _files_opened(self) -> "MemoryStore":
+    def _files_opened(self) -> MemoryStore:
         from satchel.actions.filing.behind import tell
         from satchel.actions.filing.opened import files_of_bank
 
@@ -64,7 +65,7 @@ class _Settled(Protocol):
 
 
 @contextmanager
-def files_of(satchel: _Settled, key: str, *, create: bool = False) -> Iterator["MemoryStore"]:
+def files_of(satchel: _Settled, key: str, *, create: bool = False) -> Iterator[MemoryStore]:
     """Open the memory files of a name as whoever has a store open may use them."""
     from satchel.actions.filing.opened import opened_files
 

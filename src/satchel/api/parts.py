@@ -1,10 +1,14 @@
 """What hangs on an open bank."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from satchel.actions.opened import OpenBank
-from satchel.api.lifetime import Lifetime
+if TYPE_CHECKING:
+    from satchel.actions.opened import OpenBank
+    from satchel.api.lifetime import Lifetime
 
 
 class BankPart:

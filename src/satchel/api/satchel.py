@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -63,9 +64,10 @@ class StoreCalls(Working):
     def _internal(self, options: Any) -> Mapping[str, Any]:
         """Supply the owner's key with which the store was opened, where a call names no other."""
         names = ("signing_key", "passphrase", "co_signers")
-        if any(getattr(options, name, None) for name in names):
-            return {}
-        return {"owner": self._owner, "owners": lambda: (self._owner(),)}
+        supplied: dict[str, Any] = {"require_writable": partial(self._require_writable, {})}
+        if not any(getattr(options, name, None) for name in names):
+            supplied |= {"owner": self._owner, "owners": lambda: (self._owner(),)}
+        return supplied
 
     list_banks = method(operations.list_banks)
     rename_bank = method(operations.rename_bank, context=_writable)

@@ -1,13 +1,24 @@
 """The conversations of a bank, from Python."""
 
-from collections.abc import Generator
+from __future__ import annotations
 
-from satchel.actions.opened import OpenBank
-from satchel.actions.sessions import branching, distilling, looking, operations
-from satchel.api.lifetime import Lifetime
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from satchel.api.lazy import lazy
 from satchel.api.operations import method
 from satchel.api.parts import BankPart
-from satchel.continuity.shown import MessageShown
+
+if TYPE_CHECKING:
+    from satchel.actions.opened import OpenBank
+    from satchel.actions.sessions import branching, distilling, looking, operations
+    from satchel.api.lifetime import Lifetime
+    from satchel.continuity.shown import MessageShown
+else:
+    branching = lazy("satchel.actions.sessions.branching")
+    distilling = lazy("satchel.actions.sessions.distilling")
+    looking = lazy("satchel.actions.sessions.looking")
+    operations = lazy("satchel.actions.sessions.operations")
 
 
 class SessionCalls(BankPart):
@@ -40,8 +51,10 @@ class Sessions(SessionCalls):
 
         Args and Raises: as ``show``.
         """
+        from satchel.actions.sessions.looking import messages_of
+
         with self._lifetime.use():
-            yield from looking.messages_of(self._opened, session, at=at)
+            yield from messages_of(self._opened, session, at=at)
 
 
 class Conversing:

@@ -11,6 +11,7 @@ from math import hypot, inf, isnan
 from operator import mul
 from typing import Any
 
+from satchel.arrays import numpy
 from satchel.ports.vectors import WIDTHS
 
 Rows = Iterable[tuple[int, bytes | None]]
@@ -70,10 +71,9 @@ def _cosines(
 
 def _way() -> _Way:
     try:
-        import numpy as np
+        return _together(numpy())
     except ImportError:
         return _one_by_one
-    return _together(np)
 
 
 def _one_by_one(rows: Sequence[bytes], width: int, unit: Sequence[float]) -> list[float]:

@@ -10,9 +10,11 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
+from difflib import unified_diff
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -30,6 +32,7 @@ from satchel.actions.hosts.known import HOSTS, Host, Known, Place, path_of
 from satchel.actions.invocation import invocation
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import MalformedError, UsageError
+from satchel.ports.operations import Option, Options, PathText, operation
 
 SERVER = "satchel"
 """What the server is called in a host's configuration."""
@@ -41,23 +44,44 @@ _OURS = "hook session-"
 _SKILL = "skills/satchel/SKILL.md"
 
 
-class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a host is told."""
+def _known_host(value: str) -> str:
+    if value not in set(Host):
+        known = ", ".join(Host)
+        raise UsageError(f"unknown host {value!r}", field="host", hint=f"Choose from: {known}.")
+    return value
 
-    bank: str | None = None
-    """Whose memory is meant; the usual one when None."""
 
-    project: Path | None = None
-    """Only for the project in this folder; for all when None."""
+@dataclass(frozen=True, slots=True)
+class ConnectOptions(Options):
+    """Which host to connect, and how."""
 
-    hooks: bool = False
-    """Whether sessions begin with what is known, and end with what was learned being kept."""
-
-    plugin: bool = False
-    """Whether it is told all that the plugin has: hooks where it has some, and the skill."""
-
-    remove: bool = False
-    dry_run: bool = False
+    host: Annotated[
+        str,
+        Option(
+            f"Agent host: {', '.join(Host)}.",
+            argument=True,
+            parse=_known_host,
+            values="|".join(Host),
+        ),
+    ]
+    _: KW_ONLY
+    bank: Annotated[
+        str | None,
+        Option("Bank that the host uses. Default: the default bank.", values="bank"),
+    ] = None
+    project: Annotated[
+        PathText | None,
+        Option("Only for the project in this folder. Default: for all projects.", metavar="FOLDER"),
+    ] = None
+    hooks: Annotated[
+        bool,
+        Option("Add hooks: sessions start with known memories, and what they teach is stored."),
+    ] = False
+    plugin: Annotated[
+        bool, Option("Add everything that the plugin has: hooks, and a skill for the agent.")
+    ] = False
+    remove: Annotated[bool, Option("Remove what was added.")] = False
+    dry_run: Annotated[bool, Option("Print the changes as a diff, and change nothing.")] = False
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,6 +95,9 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     backup: str | None = None
     """Where the file is as it was before."""
 
+    diff: str | None = None
+    """Of a dry run: what would change, as a unified diff."""
+
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a host was told."""
@@ -80,16 +107,25 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dry_run: bool = False
 
 
-def connect_host(settings: Settings, host: Host, asked: ConnectOptions) -> Connected:
-    """Tell a host of this memory, or take that back.
+@operation(
+    ConnectOptions,
+    name="connect",
+    example="satchel connect claude-code --plugin --dry-run",
+    absent={
+        "python": "It changes the configuration of programs on this machine.",
+        "http": "It changes the configuration of programs on this machine.",
+        "mcp": "A person decides which programs use the memory.",
+    },
+)
+def connect(settings: Settings, asked: ConnectOptions) -> Connected:
+    """Add Satchel's MCP server to an agent host's configuration.
 
-    Each file is written whole or not at all, and kept beside it as it was. Taking it back gives
-    what was there before, byte for byte where nobody else has changed it since.
+    The entry names this home, store and configuration. Everything else in the host's files stays;
+    each file is backed up beside it, and is restored by `--remove`. Restart the host afterwards.
 
     Args:
         settings: The surroundings.
-        host: Which.
-        asked: What it is told.
+        asked: Which host, and how.
 
     Raises:
         MalformedError: If one of its files cannot be read; nothing is changed then.
@@ -98,6 +134,7 @@ def connect_host(settings: Settings, host: Host, asked: ConnectOptions) -> Conne
         TargetError: If a file cannot be written.
     """
     require_owner(settings, "connect")
+    host = Host(asked.host)
     known = HOSTS[host]
     if asked.hooks and known.hooks is None:
         raise UsageError(
@@ -114,8 +151,9 @@ def connect_host(settings: Settings, host: Host, asked: ConnectOptions) -> Conne
 
 
 def _found(host: Host, place: Place, asked: ConnectOptions) -> HostFile:
-    path = path_of(host, place, asked.project)
-    there = found(path, None if asked.project is None else asked.project.resolve())
+    project = None if asked.project is None else Path(asked.project)
+    path = path_of(host, place, project)
+    there = found(path, None if project is None else project.resolve())
     require_inside(there.backup, there.project)
     return there
 
@@ -200,12 +238,24 @@ def _writer(
         is_there = there.text is not None
         changed = (text if is_there else text or None) != there.text
         if asked.dry_run or not changed:
-            return FileChange(path=str(there.path), changed=changed, entry=entry)
+            diff = _diff(there, text) if changed else None
+            return FileChange(path=str(there.path), changed=changed, entry=entry, diff=diff)
         kept = there.write(text, keeps=is_first)
         backup = str(kept) if kept else None
         return FileChange(path=str(there.path), changed=True, entry=entry, backup=backup)
 
     return write
+
+
+def _diff(there: HostFile, text: str | None) -> str:
+    """Return a change of a file as a unified diff."""
+    before = (there.text or "").splitlines(keepends=True)
+    after = (text or "").splitlines(keepends=True)
+    name = str(there.path)
+    old = name if there.text is not None else "/dev/null"
+    new = name if text is not None else "/dev/null"
+    lines = unified_diff(before, after, old, new)
+    return "".join(each if each.endswith("\n") else f"{each}\n" for each in lines)
 
 
 def _plugin(name: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _of_host(host: Host) -> Iterator[Seen]:
         raise UsageError(
             f"where {host} keeps conversations is not known",
             field="host",
-            hint=f"Name the folder: --from FOLDER. Known: {known}.",
+            hint=f"Name the folder: --folder FOLDER. Known: {known}.",
         )
     kept = KEPT[host]
     said = os.environ.get(kept.variable)

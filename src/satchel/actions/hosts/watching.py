@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Annotated, BinaryIO, cast
 
 import msgspec
 
@@ -27,9 +27,12 @@ from satchel.actions.hosts.standing import Standing, keep_standing, standing_of
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.importing.importing import import_file
 from satchel.actions.importing.jobs import cancel_job, list_jobs
-from satchel.actions.invocation import invocation
+from satchel.actions.invocation import Timer, invocation, unwritten
 from satchel.actions.opened import find_bank
+from satchel.actions.options import DryRun, Passphrase, SigningKey
+from satchel.actions.paths.permission import OWN, require_uncontained
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.signing import signing_key
 from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.locks import ProcessLock
 from satchel.disk.reading import OpenFile
@@ -43,6 +46,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.memory.times import now
+from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.ports.report import Loss
 from satchel.transfer.incoming.planned import OnConflict
 
@@ -51,8 +55,8 @@ BANK = "transcripts"
 
 UNIT = Unit(
     "satchel-watch",
-    "Capture of what agent hosts delete",
-    "When what agent hosts delete is captured",
+    "Capture of agent conversations by Satchel",
+    "Scheduled capture of agent conversations",
 )
 
 _SETTLED = 60.0
@@ -65,20 +69,76 @@ _PAST = 17
 """Minutes past the hour, for what is due each hour or less often."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchOptions:
-    """What is captured, and where it goes."""
+def _known_hosts(values: Sequence[str]) -> tuple[str, ...]:
+    unknown = sorted(set(values) - set(Host))
+    if unknown:
+        known = ", ".join(Host)
+        raise UsageError(
+            f"unknown host {unknown[0]!r}", field="hosts", hint=f"Choose from: {known}."
+        )
+    return tuple(values)
 
-    hosts: tuple[Host, ...] = ()
-    """All that are here, where neither hosts nor folders are named."""
 
-    folders: tuple[Path, ...] = ()
-    """Folders with transcripts or exports of any format that is known."""
+def _interval(text: str) -> str:
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS and unit in _SECONDS):
+        raise UsageError(f"not an interval: {text!r}", field="every", hint="Such as 15m, 1h or 1d.")
+    if not 0 < int(number) * _SECONDS[unit] <= _LONGEST:
+        raise UsageError("an interval is from a second to a year", field="every")
+    return text
 
-    bank: str | None = None
-    """Made if it is not there; the configured one, or ``BANK``, when not given."""
 
-    dry_run: bool = False
+_AGAIN = Absent(why="A call captures once; the program decides when to call again.")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = 366 * 86400
+_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions(Options):
+    """What to capture, and where it goes."""
+
+    hosts: Annotated[
+        str | Sequence[str],
+        Option(
+            f"Agent hosts: {', '.join(Host)}. Default: all that are here.",
+            argument=True,
+            metavar="HOST",
+            parse=_known_hosts,
+            values="|".join(Host),
+        ),
+    ] = ()
+    _: KW_ONLY
+    folders: Annotated[
+        PathText | Sequence[PathText],
+        Option("Folder with transcripts or exports. Repeatable.", flag="--folder", values="file"),
+    ] = ()
+    bank: Annotated[
+        str | None,
+        Option(
+            f"Bank to add to, created if missing. Default: the configured one, or {BANK}.",
+            values="bank",
+        ),
+    ] = None
+    once: Annotated[bool, Option("Capture once and exit, as a timer does.", python=_AGAIN)] = False
+    every: Annotated[
+        str,
+        Option(
+            "How often: 15m, 1h, 6h, 1d. The first time is now.", parse=_interval, python=_AGAIN
+        ),
+    ] = "1h"
+    print: Annotated[
+        Kind | None,
+        Option("Print a timer that does it, and exit.", python=_AGAIN),
+    ] = None
+    signing_key: SigningKey = None
+    passphrase: Passphrase = None
+    dry_run: DryRun = False
+
+    @property
+    def interval(self) -> timedelta:
+        """The time from one capture to the next."""
+        return timedelta(seconds=int(self.every[:-1]) * _SECONDS[self.every[-1]])
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -130,14 +190,75 @@ class Watched(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was replaced, by kind."""
 
     dry_run: bool = False
+    status: int = 0
+    """The exit status of the last capture, if there were several."""
+
+    timer: Timer | None = None
+    """What makes the system capture, if that was asked for."""
 
     @property
     def exit_status(self) -> int:
-        """0, or that of the first that could not be taken."""
-        return self.missed[0].exit_status if self.missed else 0
+        """0, or that of the first that could not be captured."""
+        return self.missed[0].exit_status if self.missed else self.status
 
 
 Told = Callable[[Watched], None]
+
+
+@operation(
+    WatchOptions,
+    name="watch",
+    example="satchel watch claude-code codex --once",
+    absent={
+        "http": "It reads the files of programs on this machine.",
+        "mcp": "A person decides what is captured.",
+    },
+)
+def watch(
+    settings: Settings,
+    options: WatchOptions,
+    *,
+    owner: Owners | None = None,
+    told: Told | None = None,
+    require_writable: Callable[[], None] | None = None,
+) -> Watched:
+    """Capture the conversations that agent hosts store, before they delete them.
+
+    Only what changed is read, only what is new is added, and what a host deletes stays here.
+    Secrets are replaced. On the command line it runs until it is interrupted, unless `--once` or
+    `--print` is given. One file that cannot be read is no error: it is reported, and tried again.
+
+    Args:
+        settings: Where the store and the keys are.
+        options: What to capture.
+        owner: Returns the key that owns the bank, if it is created.
+        told: Called with the result of each capture; without it, it captures once.
+        require_writable: Refuses what was opened for reading.
+
+    Raises:
+        ContainmentError: If roots are set.
+        UnreadableError: If there is nothing to watch.
+        LockedError: If another process captures.
+    """
+    if options.print is not None:
+        words = [*texts(options.hosts), "--once"]
+        for folder in texts(options.folders):
+            words += ["--folder", str(Path(folder).absolute())]
+        words += ["--bank", options.bank] if options.bank else []
+        text = timer_to_watch(settings, options.print, ["watch", *words], options.interval)
+        timer = Timer(kind=options.print, text=text, missing=unwritten(settings))
+        return Watched(bank=options.bank or "", at=now(), timer=timer)
+    require_owner(settings, "watch")
+    for place in [*texts(options.folders), *texts(options.hosts)] or ["the hosts that are here"]:
+        require_uncontained(settings, place, OWN)
+    if require_writable is not None and not options.dry_run:
+        require_writable()
+    named, passphrase = options.signing_key, options.passphrase
+    key = owner or (lambda: signing_key(settings, named, passphrase=passphrase)[0])
+    if options.once or options.dry_run or told is None:
+        return watch_once(settings, options, key)
+    status = keep_watching(settings, options, key, options.interval, told=told)
+    return Watched(bank=options.bank or "", at=now(), status=status)
 
 
 def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> Watched:
@@ -156,11 +277,13 @@ def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> Watche
         LockedError: If another one is at it.
     """
     require_owner(settings, "watch")
-    seen = sorted(found_for(asked.hosts, asked.folders))
+    seen = sorted(
+        found_for(tuple(map(Host, texts(asked.hosts))), tuple(map(Path, texts(asked.folders))))
+    )
     if not seen:
         raise UnreadableError(
-            "there are no transcripts here",
-            hint="Name a host, or a folder: satchel watch --from FOLDER",
+            "no transcripts were found",
+            hint="Name a host, or a folder: satchel watch --folder FOLDER",
         )
     name = asked.bank or settings.options.store.bank or BANK
     lock = ProcessLock(settings.state / "watch.lock", purpose="watch")

@@ -117,7 +117,7 @@ FileFormat = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions(RehydrateOptions):
     """Options of rehydration, and how a file is read."""
 

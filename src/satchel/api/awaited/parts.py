@@ -9,9 +9,9 @@ from satchel.api.away import away
 from satchel.api.files import Filing
 from satchel.api.operations import Awaited
 from satchel.api.sharing import owning, tokens
-from satchel.continuity.shown import MessageShown
 
 if TYPE_CHECKING:
+    from satchel.continuity.shown import MessageShown
     from satchel.files import MemoryStore
 
 _TOGETHER = 256
@@ -47,7 +47,9 @@ class Files:
 class Sessions(Awaited, sessions.SessionCalls):
     """As ``satchel.Bank.sessions``, awaited."""
 
-    async def messages(self, session: str, *, at: str | None = None) -> AsyncIterator[MessageShown]:
+    async def messages(
+        self, session: str, *, at: str | None = None
+    ) -> "AsyncIterator[MessageShown]":
         """As ``satchel.Bank.sessions.messages``: some at a time, each time in a thread."""
         found = self._plain.messages(session, at=at)
         try:

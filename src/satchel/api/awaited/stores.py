@@ -20,35 +20,19 @@ from collections.abc import (
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
-from satchel.api import waking as plain_waking
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
 from satchel.api.away import away
 from satchel.api.operations import Awaited
-from satchel.ports.operations import PathText
+
+if TYPE_CHECKING:
+    from satchel.actions.configured.hooks import HookCounts, Listener
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-def _of_sources(
-    call: Callable[Concatenate[plain_waking.Waking | PathText, _P], plain_waking.Rehydrated],
-) -> Callable[Concatenate[Bank | PathText, _P], Coroutine[Any, Any, plain_waking.Rehydrated]]:
-    async def pipeline(
-        source: Bank | PathText, /, *args: _P.args, **given: _P.kwargs
-    ) -> plain_waking.Rehydrated:
-        plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
-        return await away(partial(call, plain, *args, **given))
-
-    update_wrapper(pipeline, call)
-    return pipeline
-
-
-pipeline = _of_sources(plain_waking.pipeline)
 
 
 class Bank(Awaited, plain_bank.BankCalls):

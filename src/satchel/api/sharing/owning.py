@@ -1,15 +1,24 @@
 """Who owns a bank, and how many of them must sign a decision about it, from Python."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from satchel.actions.keys import ownership, proposing
-from satchel.actions.keys.ownership import OwnedBank
+from satchel.api.lazy import lazy
 from satchel.api.operations import call, method
 from satchel.api.parts import BankPart
-from satchel.errors import ThresholdError
-from satchel.ports.operations import PathText
+
+if TYPE_CHECKING:
+    from satchel.actions.keys import ownership, proposing
+    from satchel.actions.keys.ownership import OwnedBank
+    from satchel.errors import ThresholdError
+    from satchel.ports.operations import PathText
+else:
+    ownership = lazy("satchel.actions.keys.ownership")
+    proposing = lazy("satchel.actions.keys.proposing")
 
 
 class Owners(BankPart):
@@ -23,7 +32,7 @@ class Owners(BankPart):
     @contextmanager
     def _owned(self) -> Iterator[OwnedBank]:
         with self._context() as bank:
-            yield OwnedBank(bank.settings, bank.store, bank.id)
+            yield ownership.OwnedBank(bank.settings, bank.store, bank.id)
 
     list = method(ownership.list_owners, context=_owned)
     add = method(ownership.add_owner, context=_owned)

@@ -1,17 +1,23 @@
-"""Capability tokens from Python: those of a bank, and a part of one handed on by its holder."""
+"""The capability tokens of a bank, from Python."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.importing.imported import Owners
-from satchel.actions.opened import OpenBank
-from satchel.actions.tokens import issuing, judging, revoking
-from satchel.api.lifetime import Lifetime
-from satchel.api.operations import function, method
+from satchel.api.lazy import lazy
+from satchel.api.operations import method
 
-__all__ = ["Tokens", "attenuate"]
+if TYPE_CHECKING:
+    from satchel.actions.importing.imported import Owners
+    from satchel.actions.opened import OpenBank
+    from satchel.actions.tokens import issuing, judging, revoking
+    from satchel.api.lifetime import Lifetime
+else:
+    issuing = lazy("satchel.actions.tokens.issuing")
+    judging = lazy("satchel.actions.tokens.judging")
+    revoking = lazy("satchel.actions.tokens.revoking")
 
 
 class Tokens:
@@ -42,11 +48,3 @@ def owner_unless_named(owner: Owners, options: Any) -> Mapping[str, Any]:
     """Supply the owner's key with which a store was opened, where a call names no other."""
     named = options.signing_key is not None or options.passphrase is not None
     return {} if named else {"owner": owner}
-
-
-@contextmanager
-def _settings() -> Iterator[Settings]:
-    yield load_settings()
-
-
-attenuate = function(issuing.attenuate_token, _settings)

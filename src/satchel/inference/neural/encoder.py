@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
+from satchel.arrays import numpy
 from satchel.errors import InferenceError, MissingExtraError
 from satchel.inference.neural.wordpiece import WordPieces
 from satchel.inference.telemetry import disable_telemetry
@@ -80,7 +81,7 @@ class CrossEncoder:
         return [self._score(asked, text) for text in texts]
 
     def _score(self, asked: list[int], text: str) -> float:
-        import numpy as np
+        np = numpy()
 
         pieces = self._pieces
         first = [pieces.start, *asked, pieces.end]
@@ -174,7 +175,7 @@ class Network:
 
     def _run(self, session: Any, cut: list[int]) -> Any:
         """Return the vector of pieces, of 64 bits a number."""
-        import numpy as np
+        np = numpy()
 
         ids = np.array([[self._pieces.start, *cut, self._pieces.end]], np.int64)
         fed = (ids, np.ones_like(ids), np.zeros_like(ids))
@@ -275,6 +276,7 @@ def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
             hint='Install it: python -m pip install "satchel[embed-minilm]"',
         )
     disable_telemetry()
+    numpy()  # which it loads, too
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

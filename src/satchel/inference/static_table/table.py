@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
+from satchel.arrays import numpy
 from satchel.errors import InferenceError, MissingExtraError
 from satchel.inference.static_table.pieces import Pieces
 from satchel.ports.inference.embedder import Embedder
@@ -93,7 +94,7 @@ class StaticTable:
         return [vector for some in _bounded(cut) for vector in self._means(some)]
 
     def _means(self, cut: list[list[int]]) -> list[bytes]:
-        import numpy as np
+        np = numpy()
 
         flat = np.array([piece for pieces in cut for piece in pieces], dtype=np.intp)
         table = np.frombuffer(self._kept.whole, np.int8, offset=_SCALE_BYTES * PIECES)
@@ -121,7 +122,7 @@ class StaticTable:
 
     def _factors_of(self, flat: Any) -> Any:
         """Return what the rows of pieces are multiplied by; of few, the others are not made."""
-        import numpy as np
+        np = numpy()
 
         if len(flat) > _FEW or "_factors" in self.__dict__:
             return self._factors[flat]
@@ -136,7 +137,7 @@ class StaticTable:
     @cached_property
     def _factors(self) -> Any:
         """What the row of each piece is multiplied by."""
-        import numpy as np
+        np = numpy()
 
         return np.array(self._kept.scales, dtype=np.float32)
 
@@ -173,7 +174,7 @@ class WeightedTable(StaticTable):
 
     @cached_property
     def _factors(self) -> Any:
-        import numpy as np
+        np = numpy()
 
         weights = np.array([self._weight(piece) for piece in range(PIECES)], dtype=np.float32)
         return np.array(self._kept.scales, dtype=np.float32) * weights

@@ -2,8 +2,10 @@
 
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator
 from threading import Lock
 
+from satchel.arrays import numpy
 from satchel.ledger.view import View
 from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, Generation, sketches_of
 from satchel.recall.sketches.asked import Compared
@@ -16,6 +18,9 @@ _KEPT = 4
 
 _FEW_PARTS = 80
 """Parts that take less time to look through without numpy than numpy takes to load."""
+
+_SHARED = len(SKETCHES) + 7
+"""Characters that the names of 16 parts have in common, all but the last digit of the number."""
 
 _lock = Lock()
 _known: OrderedDict[str, MatrixSketches] = OrderedDict()
@@ -35,17 +40,26 @@ def sketches(view: View, generation: Generation) -> Compared | None:
         if last not in _known:
             held = _kept_on(view, generation, told)
             if held is None:
-                side = view.side(SKETCHES)
-                if _is_asked_once(name, len(side)):
-                    return PlainSketches(generation, side)
-                import numpy as np
-
-                held = MatrixSketches(np, generation, side)
+                parts = -(-view.head.size // SKETCHED_TOGETHER)
+                if _is_asked_once(name, parts):
+                    return PlainSketches(generation, view.side(SKETCHES))
+                held = MatrixSketches(numpy(), generation, parts)
+                for some in _prefixes(parts):
+                    held.put(view.side(some))
             _known[last] = held
             while len(_known) > _KEPT:
                 _known.popitem(last=False)
         _known.move_to_end(last)
         return _known[last]
+
+
+def _prefixes(parts: int) -> Iterator[str]:
+    """Yield what the names of so many parts begin with, 16 of them at a time.
+
+    What was read of some is free for the next: new memory takes longer than reading.
+    """
+    for first in range(0, parts, 16):
+        yield sketches_of(first * SKETCHED_TOGETHER)[:_SHARED]
 
 
 def _kept_on(view: View, generation: Generation, told: Changes) -> MatrixSketches | None:

@@ -44,15 +44,14 @@ class MatrixSketches:
     Args:
         np: numpy.
         generation: What they were drawn from.
-        side: The side values that hold them.
+        parts: How many there is room for; more of it is made when it is needed.
     """
 
-    def __init__(self, np: Any, generation: Generation, side: Mapping[str, bytes]) -> None:
+    def __init__(self, np: Any, generation: Generation, parts: int) -> None:
         self._np = np
         self._generation = generation
         self._size = size_of(generation)
-        self._held = self._room(0, None)
-        self.put(side)
+        self._held = self._room(parts, None)
 
     def put(self, side: Mapping[str, bytes]) -> None:
         """Take what some side values hold, in the place of what was held of the same parts."""
@@ -145,9 +144,9 @@ class MatrixSketches:
     def _signs_of(self, rows: Any) -> Any:
         """Return the signs of numbers, 64 in a word, for each row."""
         np = self._np
-        bits = np.packbits(rows > 0, axis=1)
-        wide = np.zeros((len(rows), self._words * (_WORD // 8)), np.uint8)
-        wide[:, : bits.shape[1]] = bits
+        bits = np.packbits(rows > 0, axis=-1)
+        wide = np.zeros((*bits.shape[:-1], self._words * (_WORD // 8)), np.uint8)
+        wide[..., : bits.shape[-1]] = bits
         return wide.view(np.uint64)
 
     @property

@@ -341,12 +341,15 @@ class View(Banks):
         return _driving.Spread(term, rows, reach)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
-        # As a stretch of the key: there may be thousands. Texts are compared as their bytes are.
-        sql, last = "SELECT name, value FROM side WHERE bank = ? AND name >= ?", _behind(prefix)
-        if last is None:
-            return dict(self._all(f"{sql} ORDER BY name", bank, prefix, kinds=(str, bytes)))
-        sql += " AND name < ? ORDER BY name"
-        return dict(self._all(sql, bank, prefix, last, kinds=(str, bytes)))
+        # Only where it starts is asked of the key, which is in the order of its bytes: to see that
+        # a row is still before an end, SQLite reads the whole of it, and then once more.
+        sql = "SELECT bank, name, value FROM side WHERE (bank, name) >= (?, ?) ORDER BY bank, name"
+        found = dict[str, bytes]()
+        for owner, name, value in self._each(sql, bank, prefix, kinds=(str, str, bytes)):
+            if owner != bank or not name.startswith(prefix):
+                break
+            found[name] = value
+        return found
 
     def is_indexed(self, bank: str, row: Row) -> bool:
         number = self._number(bank)
@@ -521,15 +524,4 @@ def _row(found: Sequence[Any]) -> Row:
     )
 
 
-def _behind(prefix: str) -> str | None:
-    """Return the first text behind all that begin with another; None if none is."""
-    start = prefix.rstrip(chr(_LAST_CHARACTER))
-    if not start:
-        return None
-    following = ord(start[-1]) + 1
-    return start[:-1] + chr(_BEHIND_SURROGATES if following == _SURROGATES else following)
-
-
-_LAST_CHARACTER = 0x10FFFF
-_SURROGATES, _BEHIND_SURROGATES = 0xD800, 0xE000
 """Numbers that stand for no character, and the first that does again."""

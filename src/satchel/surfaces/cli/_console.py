@@ -240,18 +240,13 @@ def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False
     """
     from rich.text import Text
 
+    stream = sys.stderr if state.data_on_stdout else sys.stdout
+    if _is_plain(stream):
+        _print_plain(stream, columns, rows)
+        return
     head = [[Text(column, style="dim") for column in columns]] if columns else []
     shown = [*head, *([_cell(cell) for cell in row] for row in rows)]
     widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
-    stream = sys.stderr if state.data_on_stdout else sys.stdout
-    if _is_plain(stream):
-        for row in shown:
-            padded = (
-                cell.plain + " " * (width - cell.cell_len + 2)
-                for cell, width in zip(row, widths, strict=True)
-            )
-            _write(stream, "".join(padded).rstrip() + "\n")
-        return
     console = _console(stderr=state.data_on_stdout)
     for row in shown:
         whole = Text()
@@ -262,6 +257,24 @@ def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False
         if cut and sys.stdout.isatty():
             whole.truncate(_width(), overflow="ellipsis")
         console.print(whole)
+
+
+def _print_plain(stream: TextIO, columns: list[str], rows: Iterable[list[object]]) -> None:
+    """Print columns without styles; no object is made of a cell, as there may be very many."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    shown = [columns] if columns else []
+    shown += (
+        [cell.plain if isinstance(cell, Text) else _visible(cell) for cell in row] for row in rows
+    )
+    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        padded = (
+            cell + " " * (width - cell_len(cell) + 2)
+            for cell, width in zip(row, widths, strict=True)
+        )
+        _write(stream, "".join(padded).rstrip() + "\n")
 
 
 def _cell(value: object) -> "Text":

@@ -1,40 +1,40 @@
 """``formats``, ``doctor`` and ``config``: what is here and how it is set up."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 from rich.text import Text
 
-from satchel.actions.diagnosing import diagnose
+from satchel.actions.config import Settings
+from satchel.actions.diagnosing import Check
+from satchel.actions.machine import Configuration, doctor, show_config
 from satchel.actions.operating.conversions import list_formats
 from satchel.errors import UsageError
-from satchel.ports.operations import Option, Options
+from satchel.ports.operations import Option, Options, operation
 from satchel.surfaces.cli._console import (
     facts,
     line,
     message,
-    print_json,
     print_text,
-    progress,
-    state,
     table,
 )
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import Json
-from satchel.surfaces.cli._tree import Argument, Group
-from satchel.surfaces.cli._tree import Option as Flag
+from satchel.surfaces.cli._tree import Group
 
 _PROBLEM = 1
 _STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
-config = Group(help="Settings, and where each comes from.")
+config = Group(help="Show settings, and where each comes from.")
 
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(app, list_formats, _show_formats, extra=Length)
-    app.command("completion")(completion_command)
-    app.command("doctor")(doctor_command)
+    command(app, print_completion, lambda made: print_text(made.script + "\n"))
+    command(app, doctor, _show_checks, label="verifying", status=_status)
     app.add(config, name="config")
 
 
@@ -62,30 +62,45 @@ def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
     message("What each cannot hold, and its version: satchel formats --long")
 
 
-def completion_command(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Argument(help="bash, zsh or fish.")],
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class CompletionOptions(Options):
+    """For which shell."""
+
+    shell: Annotated[Literal["bash", "zsh", "fish"], Option("Shell.", argument=True)]
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A script that makes a shell complete commands."""
+
+    shell: str
+    script: str
+
+
+_SHELL = "A shell has it on the command line only."
+
+
+@operation(
+    CompletionOptions,
+    name="completion",
+    example="satchel completion bash >> ~/.bashrc",
+    absent={"python": _SHELL, "http": _SHELL, "mcp": _SHELL},
+)
+def print_completion(_: Settings, options: CompletionOptions) -> Completion:
     """Print the script that makes a shell complete commands, options, banks and formats.
 
     For bash, add the output to ~/.bashrc; for zsh, to ~/.zshrc; for fish, save it as
     ~/.config/fish/completions/satchel.fish.
-
-    Example: `satchel completion bash >> ~/.bashrc`
     """
     import click
     from click.shell_completion import get_completion_class
 
     from satchel.surfaces.cli._parser import COMPLETION
 
-    kind = get_completion_class(shell)
+    kind = get_completion_class(options.shell)
     if kind is None:
-        raise UsageError(f"click has no completion for {shell}", field="shell")
+        raise UsageError(f"click has no completion for {options.shell}", field="shell")
     script = kind(click.Group("satchel"), {}, "satchel", COMPLETION).source()
-    if as_json:
-        print_json({"shell": shell, "script": script})
-    else:
-        print_text(script + "\n")
+    return Completion(shell=options.shell, script=script)
 
 
 def _row(found: dict[str, Any]) -> list[object]:
@@ -107,72 +122,28 @@ def _plain(value: object) -> str:
     )
 
 
-def doctor_command(
-    deep: Annotated[
-        bool,
-        Flag("--deep", help="Look for everything that is wrong, and at each word of the index."),
-    ] = False,
-    fix: Annotated[
-        bool,
-        Flag(
-            "--repair",
-            help="Derive again what can be; what no longer holds is set aside, never deleted.",
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> int:
-    """Check the installation, the keys, the store and its banks; only --repair changes anything.
+def _show_checks(checks: Sequence[Check]) -> None:
+    table(
+        ["state", "check", "detail"],
+        [[Text(check.state, _STYLE[check.state]), check.name, check.detail] for check in checks],
+    )
+    for check in checks:
+        if check.hint:
+            message(f"{check.name}: {check.hint}")
 
-    Each bank is compared with its log: records, columns, links, files. Exit status 1 for a problem.
 
-    Example: `satchel doctor --deep`
-    """
-    from satchel.actions.amplihack.health import check_agents
-    from satchel.actions.backing_up.kept.standing import check_backups
-    from satchel.actions.bank_health import check_banks, repair_banks
-    from satchel.actions.filing.checking import check_files
-    from satchel.actions.hosts.standing import check_watching
-
-    checks = diagnose(state.settings) + check_agents(state.settings)
-    with progress("verifying", True, records=True) as tell:
-        if fix:
-            checks += repair_banks(state.settings, progress=tell)
-        checks += check_banks(state.settings, deep=deep, progress=tell)
-        checks += check_files(state.settings)
-        checks += check_backups(state.settings)
-        checks += check_watching(state.settings)
-    if as_json:
-        print_json(checks)
-    else:
-        table(
-            ["", "", ""],
-            [
-                [Text(check.state, _STYLE[check.state]), check.name, check.detail]
-                for check in checks
-            ],
-        )
-        for check in checks:
-            if check.hint:
-                message(f"{check.name}: {check.hint}")
+def _status(checks: Sequence[Check]) -> int:
     return _PROBLEM if any(check.state == "problem" for check in checks) else 0
 
 
-@config.command("show")
-def show_command(as_json: Json = False) -> None:
-    """Show every setting, its value and where that came from.
-
-    Example: `satchel config show`
-    """
-    settings = state.settings
-    if as_json:
-        found = {"file": str(settings.file), "values": settings.values}
-        print_json({**found, "notes": settings.notes})
-        return
-    where = "" if settings.file.exists() else " (there is none)"
-    message(f"file: {settings.file}{where}")
-    for note in settings.notes:
+def _show_config(found: Configuration) -> None:
+    message(f"file: {found.file}{'' if Path(found.file).exists() else ' (there is none)'}")
+    for note in found.notes:
         message("note: ", note)
     table(
         ["setting", "value", "from", "variable"],
-        [[one.name, one.value, one.origin, one.variable] for one in settings.values],
+        [[each.name, each.value, each.origin, each.variable] for each in found.values],
     )
+
+
+command(config, show_config, _show_config)

@@ -10,12 +10,24 @@ const AT_ONCE = 3, IN_EACH = 5, FACETS = 12;
 
 export const named = (bank) => bank.name ?? short(bank.id);
 
-// Does something with each of many, a few at a time.
-async function each(many, act) {
-  const rest = [...many];
-  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    while (rest.length) await act(rest.shift());
-  }));
+// Work that is done a few at a time.
+const queue = { waiting: [], running: 0 };
+async function soon(work) {
+  queue.waiting.push(work);
+  if (queue.running === AT_ONCE) return;
+  queue.running += 1;
+  while (queue.waiting.length) await queue.waiting.shift()();
+  queue.running -= 1;
+}
+
+// Counting a bank verifies all of it: that is done for the cards that are seen.
+function whenSeen(node, work) {
+  const seen = new IntersectionObserver((found) => {
+    if (!found.some((one) => one.isIntersecting)) return;
+    seen.disconnect();
+    soon(work);
+  });
+  seen.observe(node);
 }
 
 export async function banks(query) {
@@ -34,8 +46,9 @@ export async function banks(query) {
   const results = el("div", { id: "found", "aria-live": "polite" });
   if (query.get("q")) searched(found, query.get("q"), results);
   const cards = found.map((bank) => card(bank));
-  each(cards.filter(([bank]) => !bank.problem), ([bank, details]) => into(details, () =>
-    summary(bank).catch((error) => el("p", { class: "bad" }, error.message))));
+  for (const [bank, details, item] of cards) {
+    if (!bank.problem) whenSeen(item, () => item.isConnected && into(details, () => summary(bank).catch((error) => el("p", { class: "bad" }, error.message))));
+  }
   return [
     el("h1", {}, "Banks"),
     found.length ? null : empty("There is no bank yet.", "Create one here, or ", link("#/import", "import a file"), " of what an agent remembers."),
@@ -72,9 +85,11 @@ async function summary(bank) {
 // Search in all banks: each answers for itself, since scores of two banks cannot be compared.
 function searched(found, text, place) {
   let hits = 0, left = found.filter((bank) => !bank.problem).length;
+  const here = location.hash;
   const status = el("p", { class: "soft", role: "status" }, "Searching\u2026");
   place.replaceChildren(el("h2", {}, "Search results"), status);
-  each(found.filter((bank) => !bank.problem), async (bank) => {
+  for (const bank of found.filter((one) => !one.problem)) soon(async () => {
+    if (location.hash !== here) return; // the page shows something else by now
     const section = el("section");
     place.append(section);
     await into(section, async () => {

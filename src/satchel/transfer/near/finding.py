@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 from blake3 import blake3
 
+from satchel.arrays import numpy
 from satchel.disk.spool import Strands
 from satchel.ports.inference.embedder import Embedder
 from satchel.transfer.near.believing import may_be_same, telling
@@ -50,9 +51,7 @@ class Texts:
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        import numpy as np
-
-        self._np = np
+        self._np = numpy()
         self._embedder = embedder
         self._held: list[tuple[str, str, str]] = []
         self._names: list[str] = []

@@ -2,8 +2,11 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import msgspec
 
 from satchel.actions.backing_up.destinations import destinations
 from satchel.actions.backing_up.kept.standing import standing_of
@@ -11,10 +14,11 @@ from satchel.actions.backing_up.options import BackupOptions
 from satchel.actions.backing_up.running import BackupRun, Made, run_backup
 from satchel.actions.backing_up.schedules.timing import Kind, next_run, timer_for
 from satchel.actions.config import Settings
-from satchel.actions.invocation import invocation
+from satchel.actions.invocation import Timer, invocation, unwritten
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address
 from satchel.errors import ConfigError, SatchelError
+from satchel.ports.operations import Option, Options, operation
 
 _LONGEST_NAP = 600.0
 """Seconds after which the clock is looked at again: it may have been set, the machine asleep."""
@@ -47,6 +51,59 @@ class SystemClock:
 
 Told = Callable[[BackupRun], None]
 Waiting = Callable[[datetime], None]
+
+
+class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that was kept until it was interrupted."""
+
+    exit_status: int
+    """That of the last run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleOptions(Options):
+    """How backups are scheduled."""
+
+    print: Annotated[
+        Kind | None, Option("Print a timer for this scheduler of the system, and exit.")
+    ] = None
+
+
+@operation(
+    ScheduleOptions,
+    name="backup schedule",
+    example="satchel backup schedule --print systemd",
+    absent={
+        "python": "It runs until it is interrupted; a program calls `Backups().run()`.",
+        "http": "It runs until it is interrupted.",
+        "mcp": "A person decides about backups, not a model.",
+    },
+)
+def schedule_backups(
+    settings: Settings,
+    options: ScheduleOptions,
+    *,
+    told: Told | None = None,
+    waiting: Waiting | None = None,
+) -> Scheduled | Timer:
+    """Make backups when they are due, until interrupted; or print a timer that does.
+
+    A printed timer names this home, store and configuration.
+
+    Args:
+        settings: The surroundings.
+        options: Whether to print a timer.
+        told: Called with each run.
+        waiting: Called with the time that is waited for.
+
+    Raises:
+        ConfigError: If backups are not enabled, the schedule is invalid, or there is no
+            destination.
+    """
+    if options.print is None:
+        return Scheduled(exit_status=keep_schedule(settings, told=told, waiting=waiting))
+    text = schedule_for(settings, options.print, ["backup", "run"])
+    return Timer(kind=options.print, text=text, missing=unwritten(settings))
 
 
 def keep_schedule(

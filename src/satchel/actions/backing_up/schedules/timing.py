@@ -26,9 +26,7 @@ class Unit(NamedTuple):
     """What the timer is for."""
 
 
-BACKUP = Unit(
-    "satchel-backup", "Backup of the memory of agents", "When the memory of agents is backed up"
-)
+BACKUP = Unit("satchel-backup", "Satchel backup", "Scheduled Satchel backup")
 
 
 def next_run(schedule: str, after: datetime) -> datetime:

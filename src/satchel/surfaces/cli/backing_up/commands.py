@@ -5,25 +5,24 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.options import RestoreOptions
 from satchel.actions.backing_up.restoring import restore_backup
-from satchel.actions.backing_up.running import BackupRun, run_backup
-from satchel.actions.backing_up.schedules.scheduling import keep_schedule, schedule_for
-from satchel.actions.backing_up.schedules.timing import Kind
+from satchel.actions.backing_up.running import run_backup
+from satchel.actions.backing_up.schedules.scheduling import Scheduled, schedule_backups
 from satchel.actions.backing_up.setup import backup_setup
 from satchel.actions.config import Settings
-from satchel.actions.invocation import unwritten
+from satchel.actions.invocation import Timer
 from satchel.ports.operations import texts
-from satchel.surfaces.cli._console import message, print_json, print_text, state
+from satchel.surfaces.cli._console import message, print_json, state
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import Json, owner_keys
+from satchel.surfaces.cli._options import owner_keys
 from satchel.surfaces.cli._proposals import proposed
-from satchel.surfaces.cli._tree import Group, Option
+from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.backing_up._showing import (
     show_backups,
     show_drill,
@@ -33,6 +32,7 @@ from satchel.surfaces.cli.backing_up._showing import (
     show_setup,
     show_verified,
 )
+from satchel.surfaces.cli.operating._timers import show_timer
 
 _REFUSED = 3
 
@@ -85,35 +85,22 @@ command(
 )
 
 
-@backup.command("schedule")
-def schedule_command(
-    print_for: Annotated[
-        Kind | None,
-        Option("--print", help="Only print what has the system make them, for this."),
-    ] = None,
-    as_json: Json = False,
-) -> int:
-    """Make backups when they are due, until it is ended; or print a timer that does.
-
-    Example: `satchel backup schedule --print systemd`
-    """
-    if print_for is not None:
-        text = schedule_for(state.settings, print_for, ["backup", "run"])
-        if as_json:
-            print_json({"kind": print_for, "text": text})
-        else:
-            print_text(text)
-        for name in unwritten(state.settings):
-            message(f"{name} holds a secret and is not in it: say it in {state.settings.file}")
-        return 0
-
-    def told(run: BackupRun) -> None:
-        if as_json:
-            print_json(run)
-        else:
-            show_run(run)
-
+def _report(_: Any) -> dict[str, Callable[[Any], None]]:
     def waiting(due: datetime) -> None:
         message(f"the next backup is due at {due.astimezone():%Y-%m-%d %H:%M}")
 
-    return keep_schedule(state.settings, told=told, waiting=waiting)
+    return {"told": print_json if state.json else show_run, "waiting": waiting}
+
+
+def _show_scheduled(result: Scheduled | Timer) -> None:
+    if isinstance(result, Timer):
+        show_timer(result)
+
+
+command(
+    backup,
+    schedule_backups,
+    _show_scheduled,
+    internal=_report,
+    status=lambda result: 0 if isinstance(result, Timer) else result.exit_status,
+)

@@ -1,0 +1,86 @@
+"""Operations on this machine: its installation, keys and store verified, its configuration."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from satchel.actions.amplihack.health import check_agents
+from satchel.actions.backing_up.kept.standing import check_backups
+from satchel.actions.bank_health import check_banks, repair_banks
+from satchel.actions.config import Settings
+from satchel.actions.configured.values import Value
+from satchel.actions.diagnosing import Check, diagnose
+from satchel.actions.filing.checking import check_files
+from satchel.actions.hosts.standing import check_watching
+from satchel.actions.options import OnProgress
+from satchel.ports.operations import Option, Options, operation
+
+_MACHINE = "It concerns this machine: its installation, keys and configuration."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions(Options):
+    """What to verify, and whether to repair it."""
+
+    deep: Annotated[
+        bool, Option("Report every problem, and verify every word of the search index.")
+    ] = False
+    repair: Annotated[
+        bool,
+        Option("Derive again what can be derived. What is damaged is set aside, never deleted."),
+    ] = False
+    progress: OnProgress = None
+
+
+@operation(
+    DoctorOptions,
+    name="doctor",
+    example="satchel doctor --deep",
+    items="checks",
+    absent={"python": _MACHINE, "http": _MACHINE, "mcp": _MACHINE},
+)
+def doctor(settings: Settings, options: DoctorOptions) -> list[Check]:
+    """Check the installation, the keys, the store and its banks. Only `--repair` changes anything.
+
+    Each bank is compared with its log: records, columns, links, files. Exit status 1 if there is a
+    problem.
+
+    Args:
+        settings: The surroundings.
+        options: What to verify.
+    """
+    checks = diagnose(settings) + check_agents(settings)
+    if options.repair:
+        checks += repair_banks(settings, progress=options.progress)
+    checks += check_banks(settings, deep=options.deep, progress=options.progress)
+    checks += check_files(settings)
+    checks += check_backups(settings)
+    checks += check_watching(settings)
+    return checks
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of this machine, and where each comes from."""
+
+    file: str
+    values: list[Value]
+    notes: list[str] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigShowOptions(Options):
+    """No options."""
+
+
+@operation(
+    ConfigShowOptions,
+    name="config show",
+    example="satchel config show",
+    absent={"python": _MACHINE, "http": _MACHINE, "mcp": _MACHINE},
+)
+def show_config(settings: Settings, _: ConfigShowOptions) -> Configuration:
+    """Show every setting, its value, and where it comes from."""
+    return Configuration(
+        file=str(settings.file), values=list(settings.values), notes=list(settings.notes)
+    )
