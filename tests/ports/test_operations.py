@@ -88,8 +88,8 @@ def count(context: None, options: CountOptions) -> int:
 del operations["box count"]
 
 DEFAULTS = {
-    "name": None, "items": (), "count": 1, "size": None, "place": None, "closed": False, "label": True,
-    "at": None, "extra": None, "secret": None,
+    "name": None, "items": (), "count": 1, "size": None, "place": None, "closed": False,
+    "label": True, "at": None, "extra": None, "secret": None,
 }  # fmt: skip
 
 
