@@ -113,13 +113,16 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     What it depends on is that of this environment, so that no network is needed.
     """
     made = Machine(tmp_path_factory.mktemp("stranger"))
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", made.folder]
+    build: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    build += ["-d", made.folder]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = made.folder.glob("satchel-*.whl")
     venv = made.folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "install", "-q"]
-    subprocess.run([*pip, "--no-index", "--no-deps", wheel], check=True, capture_output=True)
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python"]
+    subprocess.run(
+        [*pip, "install", "-q", "--no-index", "--no-deps", wheel], check=True, capture_output=True
+    )
     (site,) = venv.glob("lib/python3*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     shutil.copy(ROOT / "examples" / "mem0_export.json", made.folder)
