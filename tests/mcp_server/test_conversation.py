@@ -210,7 +210,7 @@ def test_other_tools_are_offered_by_toolset(own_home: Path) -> None:
     for toolset in ("", "artifacts", "sessions", "files", "context", "all"):
         more = ["--toolset", toolset] if toolset else []
         done = subprocess.run([*command, *more], check=True, capture_output=True)
-        names[toolset] = {tool["name"] for tool in json.loads(done.stdout)}
+        names[toolset] = {tool["name"] for tool in json.loads(done.stdout)["tools"]}
     core = names[""]
     assert len(core) == 6
     assert names["artifacts"] - core == {

@@ -130,7 +130,8 @@ def _on_stdout(result: Any) -> Any:
 
 
 def _print(value: Any) -> int:
-    print_json(value)
+    if value is not None:  # what a server says is said while it serves
+        print_json(value)
     return 0
 
 

@@ -1,113 +1,126 @@
 """``satchel mcp``: memory for agent hosts."""
 
 import sys
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
 
+import msgspec
+
+from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
-from satchel.surfaces.cli._console import line, message, print_json, state
-from satchel.surfaces.cli._options import InBank, Json
-from satchel.surfaces.cli._tree import Group, Option
+from satchel.ports.operations import Option, Options, operation, texts
+from satchel.surfaces.cli._console import line, message
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.http import require_extra as require_gateway
 
-
-class Toolset(StrEnum):
-    """Tools that are offered on request."""
-
-    CONTEXT = "context"
-    FILES = "files"
-    ARTIFACTS = "artifacts"
-    SESSIONS = "sessions"
-    ALL = "all"
-
-
-class Transport(StrEnum):
-    """How a host talks to it."""
-
-    STDIO = "stdio"
-    HTTP = "http"
+Toolset = Literal["context", "files", "artifacts", "sessions", "all"]
+_STARTED = "A server is started on the command line."
 
 
 def add_to(app: Group) -> None:
-    """Add the commands of this module."""
-    app.command("mcp")(mcp_command)
+    """Add the command of this module."""
+    command(app, mcp, _show)
 
 
-def mcp_command(
-    bank: InBank = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpOptions(Options):
+    """How memory is served to an agent host."""
+
+    bank: Annotated[
+        str | None,
+        Option("Bank name, ID or unique ID prefix. Default: the default bank.", values="bank"),
+    ] = None
     transport: Annotated[
-        Transport, Option(help="stdio, or http: streamable, on this machine only.")
-    ] = Transport.STDIO,
-    port: Annotated[int, Option(minimum=0, maximum=65535, help="The port, for http.")] = 8378,
-    toolset: Annotated[
-        list[Toolset] | None,
+        Literal["stdio", "http"],
+        Option("Transport: stdio, or streamable HTTP on this machine only."),
+    ] = "stdio"
+    port: Annotated[int, Option("Port, for http.", minimum=0, maximum=65535)] = 8378
+    toolsets: Annotated[
+        Toolset | Sequence[Toolset],
         Option(
-            "--toolset",
-            help="Tools besides remember, recall, list, show, update and forget: context"
-            " (rehydrate, banks), files, artifacts (verify, export, import), sessions (fork), or"
-            " all. Repeatable.",
+            "Tools besides remember, recall, list, show, update and forget: context (rehydrate,"
+            " banks), files, artifacts (verify, export, import), sessions (fork), or all."
+            " Repeatable.",
+            flag="--toolset",
         ),
-    ] = None,
-    tools: Annotated[bool, Option("--tools", help="Print the tools, and stop.")] = False,
-    as_json: Json = False,
-) -> int:
+    ] = ()
+    tools: Annotated[bool, Option("Print the tools, and exit.")] = False
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that hosts are offered."""
+
+    name: str
+    description: str
+
+
+@operation(
+    McpOptions,
+    name="mcp",
+    example="satchel mcp --bank assistant",
+    items="tools",
+    absent={"python": _STARTED, "http": _STARTED, "mcp": _STARTED},
+)
+def mcp(settings: Settings, options: McpOptions) -> list[Tool] | None:
     """Serve memory to an agent host over MCP.
 
-    What comes out of memory is framed as data. In a host's configuration: command "satchel",
-    arguments ["mcp"]. With a capability token (--token, SATCHEL_TOKEN) the host sees what that
-    opens. `satchel serve` answers at /mcp, too.
-
-    Example: `satchel mcp --bank assistant`
+    Memories are delimited as data. In a host's configuration: command "satchel", arguments
+    ["mcp"]; `satchel connect` adds it. With a capability token (--token, SATCHEL_TOKEN) the host
+    sees what the token covers. `satchel serve` answers at /mcp, too.
     """
     from satchel.surfaces.mcp import require_extra
 
     require_extra()
-    if tools:
-        _tell_tools(_toolsets(toolset), as_json=as_json)
-    elif transport is Transport.HTTP:
-        _serve_http(bank, port)
+    toolsets = _toolsets(texts(options.toolsets))
+    if options.tools:
+        return _tools(toolsets)
+    if options.transport == "http":
+        _serve_http(settings, options.bank, options.port)
     else:
-        _serve_streams(bank, _toolsets(toolset))
-    return 0
+        _serve_streams(settings, options.bank, toolsets)
+    return None
 
 
-def _toolsets(chosen: list[Toolset] | None) -> tuple[str, ...]:
-    every = [each for each in Toolset if each is not Toolset.ALL]
-    return tuple(every if Toolset.ALL in (chosen or ()) else chosen or ())
+def _toolsets(chosen: Sequence[str]) -> tuple[str, ...]:
+    every = tuple(each for each in get_args(Toolset) if each != "all")
+    return every if "all" in chosen else tuple(chosen)
 
 
-def _tell_tools(toolsets: tuple[str, ...], *, as_json: bool) -> None:
+def _tools(toolsets: tuple[str, ...]) -> list[Tool]:
     import asyncio
 
     from satchel.surfaces.mcp.server import server
 
-    found = asyncio.run(server(None, toolsets).list_tools())
-    if as_json:
-        print_json([{"name": one.name, "description": one.description} for one in found])
-        return
-    for one in found:
-        line(f"{one.name}: {str(one.description).splitlines()[0]}")
+    listed = asyncio.run(server(None, toolsets).list_tools())
+    return [Tool(name=each.name, description=str(each.description)) for each in listed]
 
 
-def _serve_streams(bank: str | None, toolsets: tuple[str, ...]) -> None:
+def _show(tools: Sequence[Tool] | None) -> None:
+    for tool in tools or ():
+        line(f"{tool.name}: {tool.description.splitlines()[0]}")
+
+
+def _serve_streams(settings: Settings, bank: str | None, toolsets: tuple[str, ...]) -> None:
     """Serve the host that started this program, as whoever started that."""
     from satchel.api.satchel import Satchel, opened
     from satchel.surfaces.mcp.asking import Asker
     from satchel.surfaces.mcp.server import server
 
-    with opened(Satchel, state.settings, bank=bank) as satchel:
-        server(Asker(satchel=satchel, settings=state.settings, bank=bank), toolsets).run("stdio")
+    with opened(Satchel, settings, bank=bank) as satchel:
+        server(Asker(satchel=satchel, settings=settings, bank=bank), toolsets).run("stdio")
 
 
-def _serve_http(bank: str | None, port: int) -> None:
+def _serve_http(settings: Settings, bank: str | None, port: int) -> None:
     """Serve hosts of this machine by the gateway, which has nothing else behind it."""
-    require_owner(state.settings, "serve")
+    require_owner(settings, "serve")
     require_gateway()
     from satchel.surfaces.http.serving import Serving, address_of, listening, serve
 
     asked = Serving(port=port, only_mcp=True, bank=bank)
     sockets = listening(asked)
     line(f"{address_of(asked, sockets)}mcp")
-    message("ctrl-c ends it")
+    message("Press Ctrl-C to stop.")
     sys.stdout.flush()  # who reads it waits for it
-    serve(state.settings, asked, sockets)
+    serve(settings, asked, sockets)

@@ -1,103 +1,129 @@
 """``satchel serve``: the HTTP gateway."""
 
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
+from satchel.ports.operations import Option, Options, PathText, operation, path_text, texts
 from satchel.surfaces.cli._console import line, message, print_json, state
-from satchel.surfaces.cli._options import Json
-from satchel.surfaces.cli._tree import Group, Option
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._tree import Group
+
+_STARTED = "A server is started on the command line."
 
 
 def add_to(app: Group) -> None:
-    """Add the commands of this module."""
-    app.command("serve")(serve_command)
+    """Add the command of this module."""
+    command(app, serve, _show)
 
 
-def serve_command(
-    host: Annotated[str, Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(minimum=0, maximum=65535, help="The port.")] = 8377,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions(Options):
+    """How a server is started."""
+
+    host: Annotated[str, Option("Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Option("Port to listen on.", minimum=0, maximum=65535)] = 8377
     workers: Annotated[
-        int, Option(minimum=1, maximum=256, help="Processes that serve; one for each processor.")
-    ] = 1,
-    name: Annotated[
-        list[str] | None,
-        Option("--name", help="A host name that clients use; may be given several times."),
-    ] = None,
+        int, Option("Worker processes; one for each processor core.", minimum=1, maximum=256)
+    ] = 1
+    names: Annotated[
+        str | Sequence[str],
+        Option("Host name that clients use. Repeatable.", flag="--name", metavar="NAME"),
+    ] = ()
     admin_token_file: Annotated[
-        Path | None,
-        Option(help="A file with the operator's token; or set SATCHEL_ADMIN_TOKEN."),
-    ] = None,
+        PathText | None,
+        Option("File with the operator's token; or set SATCHEL_ADMIN_TOKEN.", values="file"),
+    ] = None
     verifier: Annotated[
         str | None,
         Option(
-            help="What proofs of possession are made for, where servers on several machines have"
-            " one address; this machine's key otherwise."
+            "Name that proofs of possession are made for, if servers on several machines share an"
+            " address. Default: the key of this machine."
         ),
-    ] = None,
-    certificate: Annotated[Path | None, Option(help="For https: the certificate.")] = None,
-    certificate_key: Annotated[Path | None, Option(help="And its key.")] = None,
-    at_once: Annotated[int, Option(minimum=1, help="Requests that are worked on together.")] = 64,
+    ] = None
+    tls_certificate: Annotated[
+        PathText | None, Option("TLS certificate file, for https.", values="file")
+    ] = None
+    tls_key: Annotated[PathText | None, Option("TLS private key file.", values="file")] = None
+    concurrency: Annotated[int, Option("Maximum concurrent requests.", minimum=1)] = 64
     per_second: Annotated[
-        float, Option(minimum=0, help="Requests of one address; 0 for any number.")
-    ] = 200.0,
-    openapi: Annotated[
-        bool, Option("--openapi", help="Print the OpenAPI document, and stop.")
-    ] = False,
-    log: Annotated[bool, Option("--log/--no-log", help="A line of JSON for each request.")] = True,
-    open_: Annotated[
-        bool, Option("--open", help="Show the page in this machine's browser.")
-    ] = False,
-    as_json: Json = False,
-) -> int:
-    """Serve the store over HTTP, with a page for the browser at its root.
+        float, Option("Maximum requests per second of one address; 0 for no limit.", minimum=0)
+    ] = 200.0
+    openapi: Annotated[bool, Option("Print the OpenAPI document, and exit.")] = False
+    log: Annotated[
+        bool, Option("Write one line of JSON for each request.", flag="--log/--no-log")
+    ] = True
+    open: Annotated[bool, Option("Open the page in the browser of this machine.")] = False
 
-    Banks, memories, recall, conversations, files in and out, backups, tokens, jobs.
 
-    From this machine anybody may do everything, unless an operator's token is set; from elsewhere
-    that is needed, or a capability token with its proof. Ctrl-C ends it when all is done.
+@operation(
+    ServeOptions,
+    name="serve",
+    example="satchel serve --open",
+    absent={"python": _STARTED, "http": _STARTED, "mcp": _STARTED},
+)
+def serve(settings: Settings, options: ServeOptions) -> Mapping[str, Any] | None:
+    """Serve the store over HTTP, with a web page at its root.
 
-    Several workers are as one server: what was revoked, which requests were made before, how many
-    an address makes, and jobs are known to all of them.
+    Banks, memories, recall, conversations, files, imports, exports, backups, tokens, jobs.
 
-    Example: `satchel serve --open`
+    From this machine everything is allowed, unless an operator's token is set; from other machines
+    that token is needed, or a capability token with its proof. Ctrl-C stops it once all requests
+    are done.
+
+    Several workers act as one server: they share revocations, request limits and jobs.
     """
     from satchel.surfaces.http import require_extra
 
-    require_owner(state.settings, "serve")
+    require_owner(settings, "serve")
     require_extra()
     from satchel.api.satchel import Satchel, opened
-    from satchel.surfaces.http.serving import Serving, address_of, listening, serve, served
+    from satchel.surfaces.http.serving import Serving, address_of, listening, served
+    from satchel.surfaces.http.serving import serve as run
 
     asked = Serving(
-        host=host,
-        port=port,
-        workers=workers,
-        names=tuple(name or ()),
-        admin_token_file=admin_token_file,
-        verifier=verifier,
-        certificate=certificate,
-        certificate_key=certificate_key,
-        at_once=at_once,
-        per_second=per_second,
-        log=log,
-        opens=open_,
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
+        names=texts(options.names),
+        admin_token_file=_file(options.admin_token_file),
+        verifier=options.verifier,
+        certificate=_file(options.tls_certificate),
+        certificate_key=_file(options.tls_key),
+        at_once=options.concurrency,
+        per_second=options.per_second,
+        log=options.log,
+        opens=options.open,
     )
-    if openapi:
+    if options.openapi:
         from satchel.surfaces.http.app import application
 
-        gateway = served(opened(Satchel, state.settings), state.settings, asked)
-        print_json(application(gateway).openapi())
+        gateway = served(opened(Satchel, settings), settings, asked)
+        document: dict[str, Any] = application(gateway).openapi()
         gateway.close()
-        return 0
+        return document
     sockets = listening(asked)
     address = address_of(asked, sockets)
-    if as_json:
-        print_json({"host": host, "port": sockets[0].getsockname()[1], "address": address})
+    if state.json:
+        port = sockets[0].getsockname()[1]
+        print_json({"host": options.host, "port": port, "address": address})
     else:
         line(address)
-        message("ctrl-c ends it")
+        message("Press Ctrl-C to stop.")
     sys.stdout.flush()  # who reads it waits for it
-    serve(state.settings, asked, sockets)
-    return 0
+    run(settings, asked, sockets)
+    return None
+
+
+def _file(path: PathText | None) -> Path | None:
+    text = path_text(path)
+    return None if text is None else Path(text)
+
+
+def _show(document: Mapping[str, Any] | None) -> None:
+    if document is not None:
+        print_json(document)
