@@ -89,6 +89,7 @@ class BankCalls(Removing, Waking, Disclosing):
     _opened: OpenBank
     _lifetime: Lifetime
     _owner: Owners
+    _read_only: bool
 
     @contextmanager
     def _context(self) -> Iterator[OpenBank]:
@@ -126,10 +127,18 @@ class BankCalls(Removing, Waking, Disclosing):
             if settings.provider is not None:
                 name = self._opened.name or self._opened.id
                 yield imports.ImportTarget(
-                    settings=settings, bank=name, owner=lambda _: self._owner()
+                    settings=settings,
+                    bank=name,
+                    owner=lambda _: self._owner(),
+                    read_only=self._read_only,
                 )
             else:
-                yield imports.ImportTarget(settings=settings, bank=self._opened.id, owner=_nobody)
+                yield imports.ImportTarget(
+                    settings=settings,
+                    bank=self._opened.id,
+                    owner=_nobody,
+                    read_only=self._read_only,
+                )
 
     import_ = method(imports.import_, context=_imported)
 
@@ -157,8 +166,11 @@ class Bank(BankCalls, Conversing, Filing):
     Memories are named by ID, by a prefix of it, or by their text.
     """
 
-    def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
+    def __init__(
+        self, opened: OpenBank, lifetime: Lifetime, owner: Owners, *, read_only: bool = False
+    ) -> None:
         self._opened = opened
+        self._read_only = read_only
         self._lifetime = lifetime
         self._owner = owner
 
