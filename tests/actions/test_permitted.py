@@ -96,6 +96,8 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
 NEEDED = {"raw": NEEDS["show"], **NEEDS}
 ASKED_BY_ANOTHER = {
     # pure: they only understand what was said, or name what is there
+    "check",
+    "settings_of",
     "moment",
     "conditions_of",
     "gist_of",

@@ -226,3 +226,16 @@ def test_a_file_is_imported_into_one_bank_for_each_owner(tmp_path: Path) -> None
             here.import_(path, maps="user:eve=x")
         again = here.import_(path, dry_run=True)
         assert sorted(str(one.name) for one in again.banks) == ["ada", "bob"]
+
+
+def test_a_bank_of_a_store_that_is_open_for_reading_imports_nothing(tmp_path: Path) -> None:
+    """A dry run reports what would be done."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"memory": "likes tea", "user_id": "ada"}]))
+    with satchel.Satchel.open() as here:
+        here.create_bank("b")
+    with satchel.Satchel.open(read_only=True) as here:
+        with pytest.raises(ReadOnlyStoreError):
+            here.bank("b").import_(path)
+        assert here.bank("b").import_(path, dry_run=True).dry_run
+        assert len(here.bank("b").list()) == 0

@@ -34,6 +34,7 @@ class PackOptions(Options):
     ] = ()
     count: Annotated[int, Option("Number of boxes.", minimum=1, maximum=9)] = 1
     size: Annotated[Literal["small", "large"] | None, Option("Size of the box.")] = None
+    place: Annotated[int | None, Option("Place of the box.")] = None
     closed: Annotated[bool, Option("Close the box.")] = False
     label: Annotated[bool, Option("Print a label.", flag="--label/--no-label")] = True
     at: Annotated[str | None, Option("Day.", parse=lambda text: f"{text}T00:00:00Z")] = None
@@ -87,8 +88,8 @@ def count(context: None, options: CountOptions) -> int:
 del operations["box count"]
 
 DEFAULTS = {
-    "name": None, "items": (), "count": 1, "size": None, "closed": False, "label": True,
-    "at": None, "extra": None, "secret": None,
+    "name": None, "items": (), "count": 1, "size": None, "place": None, "closed": False,
+    "label": True, "at": None, "extra": None, "secret": None,
 }  # fmt: skip
 
 
@@ -110,6 +111,8 @@ def test_values_are_normalised_when_options_are_made() -> None:
         ({"count": 0}, "count", "count must be from 1 to 9, not 0"),
         ({"count": 10}, "count", "count must be from 1 to 9, not 10"),
         ({"items": ["a", "b", "c"]}, "items", "items must have at most 2 items"),
+        ({"place": 1 << 63}, "place", "place must have at most 64 bits"),
+        ({"place": -(1 << 63) - 1}, "place", "place must have at most 64 bits"),
         ({"name": "yellow"}, "name", "name must have at most 5 characters"),
         ({"size": "huge"}, "size", "unknown value 'huge'"),
     ],

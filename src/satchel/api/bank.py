@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from satchel.api.code import Code
 from satchel.api.files import Filing
 from satchel.api.lazy import lazy
-from satchel.api.operations import call, method
+from satchel.api.operations import method
 from satchel.api.sessions import Conversing
 from satchel.api.sharing.disclosing import Disclosing
 from satchel.api.sharing.owning import Owners as OwnersOfBank
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from satchel.actions.importing.imported import Imported, Owners
     from satchel.actions.inferring import duplicates as twins
     from satchel.actions.inferring import embedding
-    from satchel.actions.memories import operations, showing
+    from satchel.actions.memories import operations
     from satchel.actions.moving.exported import Export
     from satchel.actions.opened import OpenBank
     from satchel.actions.operating import exports, imports, transfers
@@ -46,7 +46,6 @@ else:
     twins = lazy("satchel.actions.inferring.duplicates")
     embedding = lazy("satchel.actions.inferring.embedding")
     operations = lazy("satchel.actions.memories.operations")
-    showing = lazy("satchel.actions.memories.showing")
     exports = lazy("satchel.actions.operating.exports")
     imports = lazy("satchel.actions.operating.imports")
     transfers = lazy("satchel.actions.operating.transfers")
@@ -90,6 +89,7 @@ class BankCalls(Removing, Waking, Disclosing):
     _opened: OpenBank
     _lifetime: Lifetime
     _owner: Owners
+    _read_only: bool
 
     @contextmanager
     def _context(self) -> Iterator[OpenBank]:
@@ -127,10 +127,18 @@ class BankCalls(Removing, Waking, Disclosing):
             if settings.provider is not None:
                 name = self._opened.name or self._opened.id
                 yield imports.ImportTarget(
-                    settings=settings, bank=name, owner=lambda _: self._owner()
+                    settings=settings,
+                    bank=name,
+                    owner=lambda _: self._owner(),
+                    read_only=self._read_only,
                 )
             else:
-                yield imports.ImportTarget(settings=settings, bank=self._opened.id, owner=_nobody)
+                yield imports.ImportTarget(
+                    settings=settings,
+                    bank=self._opened.id,
+                    owner=_nobody,
+                    read_only=self._read_only,
+                )
 
     import_ = method(imports.import_, context=_imported)
 
@@ -146,16 +154,7 @@ class BankCalls(Removing, Waking, Disclosing):
     undo = method(undoing.undo)
     imports = method(transfers.list_imports)
 
-    @call
-    def raw(self, memory: str) -> bytes:
-        """Return the canonical bytes of a record, which its id is the hash of.
-
-        Raises:
-            UnknownMemoryError: If there is none.
-        """
-        with self._lifetime.use():
-            return showing.raw(self._opened, memory)
-
+    raw = method(operations.raw)
     embed = method(embedding.embed_bank)
     duplicates = method(twins.duplicates)
 
@@ -167,8 +166,11 @@ class Bank(BankCalls, Conversing, Filing):
     Memories are named by ID, by a prefix of it, or by their text.
     """
 
-    def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
+    def __init__(
+        self, opened: OpenBank, lifetime: Lifetime, owner: Owners, *, read_only: bool = False
+    ) -> None:
         self._opened = opened
+        self._read_only = read_only
         self._lifetime = lifetime
         self._owner = owner
 

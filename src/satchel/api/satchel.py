@@ -236,7 +236,7 @@ class Satchel(StoreCalls):
                 opened = open_bank_in(self._settings, self._store, wanted)
             else:
                 opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
-            return Bank(opened, self._lifetime, self._owner)
+            return Bank(opened, self._lifetime, self._owner, read_only=self._read_only)
 
     def create_bank(self, name: str) -> Bank:
         """Create a bank. Its owner's key is created on first use.
@@ -256,7 +256,7 @@ class Satchel(StoreCalls):
             self._require_writable({})
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
-            return Bank(opened, self._lifetime, self._owner)
+            return Bank(opened, self._lifetime, self._owner, read_only=self._read_only)
 
     create_bank.__operation__ = operations.create_bank  # type: ignore[attr-defined] # it opens it
 
@@ -329,7 +329,7 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
     with satchel._lifetime.use():
         writes = not satchel._read_only
         found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
-        return Bank(found, satchel._lifetime, satchel._owner)
+        return Bank(found, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
 
 
 def require_token(bank: Bank) -> None:

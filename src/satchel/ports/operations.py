@@ -49,6 +49,9 @@ INTERFACES = ("cli", "python", "http", "mcp")
 
 PathText = str | PathLike[str]
 
+_LARGEST = (1 << 63) - 1
+"""Larger numbers than stores have are refused, whatever they would mean."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
@@ -190,6 +193,8 @@ class Field:
 
     def _check_number(self, value: float) -> None:
         least, most = self.option.minimum, self.option.maximum
+        if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
+            raise self._refused("must have at most 64 bits")
         if least is not None and most is not None and not least <= value <= most:
             raise self._refused(f"must be from {least:,} to {most:,}, not {value:,}")
         if least is not None and value < least:

@@ -42,6 +42,7 @@ Ids = Annotated[
         metavar="ID",
         max_items=1000,
         mcp="ids",
+        examples=[["blake3:" + "0" * 64]],
     ),
 ]
 Text = Annotated[
@@ -435,6 +436,23 @@ def show(bank: OpenBank, options: ShowOptions) -> Shown:
         UnknownMemoryError: If there is none.
     """
     return showing.show(bank, options.memory)
+
+
+@operation(
+    ShowOptions,
+    name="show raw",
+    absent={
+        "cli": "`satchel show ID --raw` prints them.",
+        "mcp": "Memories reach a model only by `recall`, `list`, `show` and `rehydrate`.",
+    },
+)
+def raw(bank: OpenBank, options: ShowOptions) -> bytes:
+    """Return the canonical bytes of a record, whose hash is its ID.
+
+    Raises:
+        UnknownMemoryError: If there is none.
+    """
+    return showing.raw(bank, options.memory)
 
 
 @operation(

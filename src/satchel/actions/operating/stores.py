@@ -25,6 +25,7 @@ from satchel.actions.operating.following import (
 )
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
 from satchel.actions.operating.options import BAR, THIS_MACHINE, AcceptLoss, EncryptTo, Texts
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import signing_key
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.seal.signing.key import SigningKey
@@ -409,6 +410,7 @@ def migrate(
         UnknownBankError: If a bank that is named is not there; nothing is written then.
         TargetError: If the configuration cannot be switched; the banks are done then.
     """
+    require_owner(settings, "migrate")
     new = None if options.to_config is None else Path(options.to_config)
     source, target = ends(
         Ends(

@@ -11,6 +11,7 @@ from satchel.actions.importing.undoing import ImportLine
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.imports import ImportTarget
 from satchel.actions.operating.options import OWNER_ONLY, SERVER_KEYS, Progress
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.jobs.callbacks import teller
@@ -121,6 +122,7 @@ def resume_job(target: ImportTarget, options: ResumeOptions) -> Imported:
         UsageError: If its input is not known, or is another one now.
         SatchelError: As ``Bank.import_``.
     """
+    require_owner(target.settings, "jobs")
     return jobs.resume_job(
         target.settings,
         options.job,
@@ -176,6 +178,7 @@ def show_receipt(settings: Settings, options: ReceiptOptions, *, files: bool = F
         UnknownReceiptError: If there is none.
         MalformedError: If a file holds something else.
     """
+    require_owner(settings, "receipts")
     if not files:
         return finding.find_receipt(settings, options.receipt)
     return finding.first_of(finding.find_receipts(settings, options.receipt))

@@ -189,6 +189,7 @@ class PromoteOptions(Options):
             argument=True,
             metavar="ID",
             max_items=1000,
+            examples=[["blake3:" + "0" * 64]],
         ),
     ]
     _: KW_ONLY

@@ -1,11 +1,8 @@
-"""What requests say, as the OpenAPI document shows it."""
+"""The base of request bodies."""
 
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
-Component = Literal["episodic", "identity", "procedural", "semantic", "working"]
-_MOST_TEXT = 1_000_000
+from pydantic import BaseModel, ConfigDict
 
 
 class Body(BaseModel):
@@ -20,9 +17,3 @@ class Body(BaseModel):
             for name, value in self.model_dump(exclude_unset=True).items()
             if name not in but
         }
-
-
-class Reason(Body):
-    """Why."""
-
-    reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])

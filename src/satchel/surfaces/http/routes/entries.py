@@ -57,6 +57,7 @@ def show(bank: str, entry: str, caller: Asking) -> Response:
 
 
 @router.get("/entries/{entry}/raw")
+@serves(operations.raw)
 def raw(bank: str, entry: str, caller: Asking) -> Response:
     """Return the canonical bytes of a record, which its id is the hash of."""
     return Response(caller.bank(bank).raw(entry), media_type="application/json")

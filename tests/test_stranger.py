@@ -1,0 +1,199 @@
+"""A stranger's first hour: the wheel, ten commands, an agent host, a web application, the page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx2 as httpx
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import TextContent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+_PATIENCE = 60
+
+APPLICATION = '''
+"""A web application that remembers."""
+
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from satchel.aio import Satchel
+
+
+@asynccontextmanager
+async def lifespan(app):
+    async with Satchel.open() as store:
+        app.state.bank = await store.bank("web", create=True)
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.post("/notes")
+async def write(text: str, user: str):
+    stored = await app.state.bank.remember(text, user=user)
+    return {"id": stored.id, "text": stored.text}
+
+
+@app.get("/notes")
+async def read(words: str, user: str):
+    answer = await app.state.bank.recall(words, user=user)
+    return [memory.text for memory in answer]
+'''
+
+
+class Machine:
+    """A clean environment in which the wheel is installed.
+
+    Args:
+        folder: Where everything of it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "venv" / "bin"
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        self.environment = {**kept, "HOME": str(folder)}
+
+    def run(self, *words: str, status: int = 0) -> str:
+        """Run a command of the package; return what it prints."""
+        done = subprocess.run(
+            [self.bin / "satchel", *words],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=_PATIENCE,
+        )
+        assert done.returncode == status, (words, done.stderr)
+        return done.stdout
+
+    @contextmanager
+    def serving(self, *words: str, says: str) -> Iterator[httpx.Client]:
+        """Give a client of a program that prints its address with a text before it."""
+        with subprocess.Popen(
+            [self.bin / words[0], *words[1:]],
+            cwd=self.folder,
+            env={**self.environment, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            try:
+                assert process.stdout is not None
+                lines = (re.search(says + r"(http://\S+)", line) for line in process.stdout)
+                address = next(found[1] for found in lines if found)
+                with httpx.Client(base_url=address, timeout=_PATIENCE) as client:
+                    yield client
+            finally:
+                process.terminate()
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """Build the wheel, and install it where nothing of the sources can be found.
+
+    What it depends on is that of this environment, so that no network is needed.
+    """
+    made = Machine(tmp_path_factory.mktemp("stranger"))
+    build: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    build += ["-d", made.folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = made.folder.glob("satchel-*.whl")
+    venv = made.folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python"]
+    subprocess.run(
+        [*pip, "install", "-q", "--no-index", "--no-deps", wheel], check=True, capture_output=True
+    )
+    (site,) = venv.glob("lib/python3*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    shutil.copy(ROOT / "examples" / "mem0_export.json", made.folder)
+    where = subprocess.run(
+        [made.bin / "python", "-c", "import satchel; print(satchel.__file__)"],
+        cwd=made.folder,
+        env=made.environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert Path(where.stdout.strip()).is_relative_to(venv)
+    return made
+
+
+@pytest.mark.prove
+def test_ten_commands_work_without_a_manual(machine: Machine) -> None:
+    """Each as the one before, or its help, suggests it."""
+    screen = machine.run("--help")
+    for command in ("remember", "recall", "import", "export", "verify", "backup", "doctor"):
+        assert command in screen
+    machine.run("remember", "Ada drinks tea without sugar", "--tag", "tea")
+    assert "Ada drinks tea" in machine.run("recall", "what does Ada drink?")
+    machine.run("import", "mem0_export.json", "--bank", "assistant")
+    assert "assistant" in machine.run("bank", "list")
+    assert "Ada drinks tea" in machine.run("list")
+    assert machine.run("export", "-o", "-").startswith("{")
+    machine.run("export", "--output", "memory.pam")
+    assert "good" in machine.run("verify", "memory.pam")
+    machine.run("backup", "run", "--destination", "backups")
+    assert "restorable" in machine.run("backup", "drill", "--destination", "backups")
+    machine.run("doctor")
+    machine.run("search", "tea", status=2)
+
+
+@pytest.mark.prove
+def test_an_agent_host_remembers_and_recalls(machine: Machine) -> None:
+    """By the official client, over the streams of the installed command."""
+    command = StdioServerParameters(
+        command=str(machine.bin / "satchel"), args=["mcp"], env=machine.environment
+    )
+
+    async def work() -> str:
+        async with Client(stdio_client(command)) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names == ["remember", "recall", "list", "show", "update", "forget"]
+            await client.call_tool("remember", {"text": "The staging server is called heron"})
+            answer = await client.call_tool("recall", {"query": "name of the staging server"})
+            return "".join(each.text for each in answer.content if isinstance(each, TextContent))
+
+    assert "heron" in asyncio.run(work())
+
+
+@pytest.mark.prove
+def test_a_web_application_keeps_notes_apart_by_user(machine: Machine) -> None:
+    """FastAPI with ``satchel.aio``, served by uvicorn."""
+    (machine.folder / "application.py").write_text(APPLICATION)
+    words = ("python", "-m", "uvicorn", "application:app", "--port", "0")
+    with machine.serving(*words, says="running on ") as client:
+        for user, text in (("ada", "Ada likes Darjeeling"), ("bob", "Bob likes espresso")):
+            made = client.post("/notes", params={"text": text, "user": user})
+            assert made.json()["text"] == text
+        found = client.get("/notes", params={"words": "who likes what?", "user": "ada"})
+        assert found.json() == ["Ada likes Darjeeling"]
+
+
+@pytest.mark.prove
+def test_the_page_is_served(machine: Machine) -> None:
+    """With its scripts; memory is for those who sign in."""
+    with machine.serving("satchel", "serve", "--port", "0", says="") as client:
+        page = client.get("/")
+        assert page.status_code == 200
+        assert "<title>Satchel" in page.text
+        assert client.get("/v1/banks").status_code in (200, 401)
