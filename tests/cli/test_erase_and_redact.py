@@ -40,7 +40,7 @@ def test_what_was_erased_and_looked_through_is_shown_and_kept(satchel: Run, tmp_
     assert ran.status == 0
     assert "1 record erased" in ran.out
     assert "no remnants" in ran.out
-    assert "not reached: backups" in ran.err
+    assert "not searched: backups" in ran.err
     assert "Lovelace" not in ran.out + ran.err
     assert satchel("receipt", "verify", copy).status == 0
     page = satchel("receipt", "show", copy).out
