@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import field
 
 from satchel.actions.memories.drafting import GIVEN, Members, labels, sealed_of
 from satchel.actions.memories.naming import (
@@ -65,7 +64,7 @@ class Revised(Memory, frozen=True, kw_only=True, omit_defaults=True):
     replaces: str | None = None
     """ID of the version before."""
 
-    fields: list[str] = field(default_factory=list)
+    fields: list[str] = msgspec.field(default_factory=list)
     """The members that are different."""
 
     is_new: bool

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import field
+import msgspec
 
 from satchel.actions.memories.drafting import Members, sealed_of
 from satchel.actions.memories.naming import find_memory
@@ -52,16 +52,16 @@ class Remembered(Memory, frozen=True, kw_only=True, omit_defaults=True):
     is_new: bool
     """False where the very same was remembered under its key already, so nothing was written."""
 
-    secrets: dict[str, int] = field(default_factory=dict)
+    secrets: dict[str, int] = msgspec.field(default_factory=dict)
     """What looks like keys, tokens, passwords and cards, by kind."""
 
     secrets_kept: int = 0
     """How many of them were kept as they are."""
 
-    turns: list[str] = field(default_factory=list)
+    turns: list[str] = msgspec.field(default_factory=list)
     """Ids of all turns, where messages were remembered; ``id`` is the last one's."""
 
-    flagged: list[str] = field(default_factory=list)
+    flagged: list[str] = msgspec.field(default_factory=list)
     """Why it reads like a prompt. It is stored, listed and recalled like any other, and withheld
     from what is provided as context until it is released."""
 
