@@ -124,8 +124,6 @@ ASKED_BY_ANOTHER = {
     "ids_in",
     "audience_from_elsewhere",
     "find_bank",
-    "check",
-    "settings_of",
     "named",
     "list_formats",
     "owners_of",
