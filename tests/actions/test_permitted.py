@@ -192,7 +192,6 @@ ASKED_BY_ANOTHER = {
     "import_",
     "import_bank",
     "verify_bank",  # it verifies what the token shows
-    "show_receipt",  # find_receipt and find_receipts ask
     "export",
     "create_artifact",
     "opened_store",
