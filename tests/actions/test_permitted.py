@@ -192,6 +192,7 @@ ASKED_BY_ANOTHER = {
     "import_",
     "import_bank",
     "verify_bank",  # it verifies what the token shows
+    "show_receipt",  # find_receipt and find_receipts ask
     "export",
     "create_artifact",
     "opened_store",
@@ -257,7 +258,7 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
         if "." in name:
             found = getattr(found, name.partition(".")[2], None)
         is_public = inspect.isfunction(found) and not found.__name__.startswith("_")
-        if names & {"bank", "settings", "owned", "context"} and is_public:
+        if names & {"bank", "settings", "owned", "context", "target", "source"} and is_public:
             handed.append((found.__name__, found))
     yield from [each for each in handed if _asks(each[1])] or handed or [itself]
 

@@ -39,8 +39,8 @@ def test_what_was_erased_and_looked_through_is_shown_and_kept(satchel: Run, tmp_
     ran = satchel("erase", "--where", "user=ada", "--yes", "--receipt", copy)
     assert ran.status == 0
     assert "1 record erased" in ran.out
-    assert "no piece of it found" in ran.out
-    assert "not reached: backups" in ran.err
+    assert "no remnants" in ran.out
+    assert "not searched: backups" in ran.err
     assert "Lovelace" not in ran.out + ran.err
     assert satchel("receipt", "verify", copy).status == 0
     page = satchel("receipt", "show", copy).out
@@ -68,7 +68,7 @@ def test_what_a_person_misspells_is_said(satchel: Run) -> None:
     for words, hint in (
         (("erase", "--where", "colour=red", "--yes"), "user"),
         (("erase", "blake3:" + "0" * 64, "--yes"), "satchel list"),
-        (("redact", identity, "--kind", "nose"), "email"),
+        (("redact", identity, "--data-kind", "nose"), "email"),
         (("redact", identity, "--field", "text"), "/text"),
         (("redact",), "--where"),
     ):

@@ -91,7 +91,7 @@ class RedactOptions(Options):
         _Texts,
         Option(
             f"Only this kind of data: {', '.join(KINDS)}. Repeatable.",
-            flag="--kind",
+            flag="--data-kind",
             max_items=_MOST,
         ),
     ] = ()
