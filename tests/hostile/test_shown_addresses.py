@@ -98,7 +98,7 @@ def test_attack_an_address_that_was_taken_for_a_path_shows_no_password(form: str
 
 
 @pytest.mark.parametrize(
-    "path", ["C:/Users/ada/notes.md", "/data/a@b/notes: one.md", "export.zip:users/a@b.json"]
+    "path", ["C:/ada/notes.md", "/data/a@b/notes: one.md", "export.zip:users/a@b.json"]
 )
 def test_the_name_of_a_file_is_shown_as_it_is(path: str) -> None:
     """Though it has signs that addresses have."""
