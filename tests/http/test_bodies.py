@@ -244,7 +244,12 @@ def _stalled(found: Server, *said: bytes) -> ExitStack:
 
 def test_attack_a_holder_that_stalls_keeps_nobody_waiting(exposed: Server) -> None:
     """A token that anybody may use, in hundreds of requests whose bodies do not arrive."""
-    said = {"everything": True, "permissions": ["read", "write"], "expires": "1h"}
+    said = {
+        "everything": True,
+        "permissions": ["read", "write"],
+        "expires": "1h",
+        "bearer": True,
+    }
     with exposed.client() as client:
         made = [
             client.post("/v1/banks/assistant/tokens", json=said, headers=SHOWN).json()["token"]

@@ -93,7 +93,7 @@ def test_without_a_bank_each_owner_has_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [({"run_id": "r1"}, "a run only"), ({}, "not whose it is")]
+    ("more", "said"), [({"run_id": "r1"}, "only a run"), ({}, "no user or agent")]
 )
 def test_a_memory_of_nobody_is_refused_without_a_bank(
     tmp_path: Path, more: dict[str, str], said: str

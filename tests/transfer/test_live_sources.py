@@ -105,7 +105,7 @@ def test_deleted_texts_come_as_deleted_memories() -> None:
 
 def test_a_deleted_text_says_not_whose_it_is() -> None:
     """So it goes where it is told to, and never to the first user."""
-    with pytest.raises(MalformedError, match="not whose"):
+    with pytest.raises(MalformedError, match="no user or agent"):
         bring(SAMPLE, None, include_deleted=True)
 
 
