@@ -402,14 +402,3 @@ def texts(value: PathText | Sequence[PathText] | None) -> tuple[str, ...]:
 def path_text(value: PathText | None) -> str | None:
     """Return a path as text."""
     return None if value is None else fspath(value)
-
-
-OnProgress = Annotated[
-    Callable[[int, int], None] | None,
-    Option(
-        "Called with the number of records done, and of all of them.",
-        cli=Absent(why="The command line shows a progress bar."),
-        http=Absent(why="A request has one answer; a job reports its progress."),
-    ),
-]
-"""An option of operations that take a while."""

@@ -17,9 +17,10 @@ from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
 from satchel.actions.memories.walking import Connections, Neighbourhood
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import DryRun, OnProgress
 from satchel.errors import UsageError
 from satchel.memory.entries import Entry
-from satchel.ports.operations import Absent, OnProgress, Option, Options, operation, texts
+from satchel.ports.operations import Absent, Option, Options, operation, texts
 from satchel.seal.encoding.domain import plain
 
 Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
@@ -61,7 +62,6 @@ Reason = Annotated[
 Actor = Annotated[
     str | None, Option("Who does it, for the history, such as agent:planner.", max_length=200)
 ]
-DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

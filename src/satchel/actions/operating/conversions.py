@@ -13,7 +13,7 @@ from satchel.actions.converting import PROFILES, Conversion, ConvertOptions
 from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.inspecting import Overview
 from satchel.actions.operating.imports import From
-from satchel.actions.operating.options import (
+from satchel.actions.options import (
     BAR,
     ONE_FILE,
     THIS_MACHINE,

@@ -11,7 +11,8 @@ from satchel.actions.importing.imported import Imported, ImportOptions
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.operating.exports import Banks, named
-from satchel.actions.operating.options import (
+from satchel.actions.operating.providing import import_into
+from satchel.actions.options import (
     ONE_FILE,
     SERVER,
     SERVER_KEYS,
@@ -20,15 +21,14 @@ from satchel.actions.operating.options import (
     DryRun,
     IgnoreSidecar,
     PathOptions,
-    Progress,
     Receipt,
+    RecordProgress,
     ScrubSecrets,
     SkipBad,
     TextMember,
     TrustedKeys,
     UnsafeAccept,
 )
-from satchel.actions.operating.providing import import_into
 from satchel.actions.paths.folders import input_to_read
 from satchel.actions.paths.permission import (
     Permission,
@@ -125,7 +125,7 @@ class ImportSettings(Options):
             http=SERVER_KEYS,
         ),
     ] = None
-    progress: Progress = None
+    progress: RecordProgress = None
 
 
 @dataclass(frozen=True, slots=True)
