@@ -63,6 +63,35 @@ def test_the_command_that_a_host_is_told_starts_the_server(satchel: Run, home: P
     assert "remember" in ran.stdout
 
 
+def test_another_default_bank_does_not_move_the_memory_of_a_host(satchel: Run, home: Path) -> None:
+    """The default bank that was chosen is written by its ID, unless a bank is named otherwise."""
+    assert satchel("remember", "Ada likes tea.").status == 0
+    assert satchel("bank", "create", "other").status == 0
+    assert satchel("bank", "use", "other").status == 0
+    lines = json.loads(satchel("--json", "bank", "list").out)["banks"]
+    (chosen,) = (line["id"] for line in lines if line.get("default"))
+    for given, wanted in (([], chosen), (["--bank", "ada"], "ada"), ([], chosen)):
+        assert satchel("connect", "cursor", *given).status == 0
+        entry = json.loads((home / ".cursor/mcp.json").read_bytes())["mcpServers"]["satchel"]
+        assert entry["args"][-3:] == ["mcp", "--bank", wanted]
+    first = next(line["id"] for line in lines if not line.get("default"))
+    assert satchel("bank", "use", first).status == 0
+    words = [entry["command"], *entry["args"], "--tools"]
+    subprocess.run(words, capture_output=True, check=True, timeout=60)
+    assert entry["args"][-1] == chosen
+
+
+def test_a_default_bank_that_is_gone_is_not_written(satchel: Run, home: Path) -> None:
+    """The host then uses the default bank of the day, as with a store that has no choice yet."""
+    assert satchel("remember", "Ada likes tea.").status == 0
+    assert satchel("bank", "create", "other").status == 0
+    assert satchel("bank", "use", "other").status == 0
+    assert satchel("bank", "delete", "other", "--yes").status == 0
+    assert satchel("connect", "cursor").status == 0
+    entry = json.loads((home / ".cursor/mcp.json").read_bytes())["mcpServers"]["satchel"]
+    assert entry["args"][-1] == "mcp"
+
+
 def test_hooks_stand_beside_those_of_others(satchel: Run, home: Path) -> None:
     """In the host's own form; taken back, the others are left."""
     path = home / ".claude/settings.json"
