@@ -7,7 +7,7 @@ import os
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -70,15 +70,17 @@ def test_another_default_bank_does_not_move_the_memory_of_a_host(satchel: Run, h
     assert satchel("bank", "use", "other").status == 0
     lines = json.loads(satchel("--json", "bank", "list").out)["banks"]
     (chosen,) = (line["id"] for line in lines if line.get("default"))
-    for given, wanted in (([], chosen), (["--bank", "ada"], "ada"), ([], chosen)):
-        assert satchel("connect", "cursor", *given).status == 0
-        entry = json.loads((home / ".cursor/mcp.json").read_bytes())["mcpServers"]["satchel"]
-        assert entry["args"][-3:] == ["mcp", "--bank", wanted]
+    assert satchel("connect", "cursor", "--bank", "ada").status == 0
+    assert _cursor(home)["args"][-3:] == ["mcp", "--bank", "ada"]
+    assert satchel("connect", "cursor").status == 0
+    entry = _cursor(home)
+    assert entry["args"][-3:] == ["mcp", "--bank", chosen]
     first = next(line["id"] for line in lines if not line.get("default"))
     assert satchel("bank", "use", first).status == 0
     words = [entry["command"], *entry["args"], "--tools"]
     subprocess.run(words, capture_output=True, check=True, timeout=60)
-    assert entry["args"][-1] == chosen
+    assert "up to date" not in satchel("connect", "cursor").out
+    assert _cursor(home)["args"][-1] == first
 
 
 def test_a_default_bank_that_is_gone_is_not_written(satchel: Run, home: Path) -> None:
@@ -88,8 +90,12 @@ def test_a_default_bank_that_is_gone_is_not_written(satchel: Run, home: Path) ->
     assert satchel("bank", "use", "other").status == 0
     assert satchel("bank", "delete", "other", "--yes").status == 0
     assert satchel("connect", "cursor").status == 0
-    entry = json.loads((home / ".cursor/mcp.json").read_bytes())["mcpServers"]["satchel"]
-    assert entry["args"][-1] == "mcp"
+    assert _cursor(home)["args"][-1] == "mcp"
+
+
+def _cursor(home: Path) -> dict[str, Any]:
+    value = json.loads((home / ".cursor/mcp.json").read_bytes())
+    return dict(value["mcpServers"]["satchel"])
 
 
 def test_hooks_stand_beside_those_of_others(satchel: Run, home: Path) -> None:
