@@ -28,6 +28,12 @@ SERVER = Absent(why="The server's operator decides which files, addresses and ke
 SERVER_KEYS = Absent(why="The server signs with its own keys.")
 RESPONSE = Absent(why="The response has it.")
 PROMPT = Absent(why="The command line asks for passphrases.")
+FEW_FOR_MODELS = (
+    "A model gets few options: each costs tokens in every request. People and programs have all."
+)
+NO_FILES_FOR_MODELS = (
+    "A model has no files and no keys here, and a person decides what is replaced or lost."
+)
 NOT_FOR_MODELS = {"mcp": "A person decides it, not the agent whose memory it is."}
 SECRETS = "It creates or shows secrets, or decides whom to trust: on the machine that has the keys."
 

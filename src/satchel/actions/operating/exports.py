@@ -16,6 +16,7 @@ from satchel.actions.moving.exported import Export, ExportOptions, is_signed, se
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.operating.providing import LiveBank, Owners, export_from
 from satchel.actions.options import (
+    NO_FILES_FOR_MODELS,
     ONE_FILE,
     AcceptLoss,
     AgentName,
@@ -186,6 +187,7 @@ def opened_source(
     ExportRequest,
     name="export",
     example="satchel export -o memory.pam.jsonl --tag travel",
+    for_models=NO_FILES_FOR_MODELS,
 )
 def export(source: ExportSource, options: ExportRequest) -> Export:
     """Export a bank's current memories to a file, in any format that can be written.

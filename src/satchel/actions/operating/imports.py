@@ -13,6 +13,7 @@ from satchel.actions.moving.connecting import connector_for
 from satchel.actions.operating.exports import Banks, named
 from satchel.actions.operating.providing import import_into
 from satchel.actions.options import (
+    NO_FILES_FOR_MODELS,
     ONE_FILE,
     SERVER,
     SERVER_KEYS,
@@ -183,6 +184,7 @@ class ImportTarget:
     ImportRequest,
     name="import",
     example="satchel import mem0.json --bank assistant",
+    for_models=NO_FILES_FOR_MODELS,
 )
 def import_(target: ImportTarget, options: ImportRequest) -> Imported:
     """Import memories from a file into a bank, or into one for each user in the file.
