@@ -47,7 +47,9 @@ def python() -> set[str]:
     found = set(satchel.__all__) - VALUES
     for kind in CLASSES:
         names = {name for name in dir(kind) if not name.startswith("_")}
-        found |= {f"{kind.__name__}.{name}" for name in names - NO_OPERATION.get(kind.__name__, set())}
+        found |= {
+            f"{kind.__name__}.{name}" for name in names - NO_OPERATION.get(kind.__name__, set())
+        }
     return found
 
 
