@@ -7,7 +7,6 @@ import contextlib
 import io
 import os
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -48,7 +47,6 @@ def main() -> None:
         "verification.md": verification_table(),
         "secrets.md": secret_table(),
         "stores.md": store_tables(),
-        "doors.md": door_table(),
         "operations.md": "\n".join([MADE, "# Operations", "", *interfaces.table()]).rstrip() + "\n",
         "pam-sdk-defects.md": defect_table(),
     }
@@ -63,31 +61,6 @@ def main() -> None:
             path.write_text(text, "utf-8")
     if stale:
         sys.exit(f"made files are not current: {', '.join(stale)}; run make docs-write")
-
-
-def door_table() -> str:
-    """Which action can be had by which door, and why not by the others."""
-    said = tomllib.loads((ROOT / "doors.toml").read_text("utf-8"))
-    marks = {name: str(number) for number, name in enumerate(said["reasons"], 1)}
-    lines = [
-        MADE,
-        "# Actions and doors",
-        "",
-        "What can be done by commands, from Python, over HTTP and over MCP; a number says why not.",
-        "",
-        "| | command | Python | HTTP | MCP |",
-        "|---|---|---|---|---|",
-    ]
-    for action in said["actions"]:
-        cells = [
-            f"({marks[there]})"
-            if isinstance(there, str)
-            else ", ".join(f"`{one}`" for one in there)
-            for there in (action[door] for door in ("cli", "python", "http", "mcp"))
-        ]
-        lines.append(f"| {action['name']} | {' | '.join(cells)} |")
-    lines += ["", *(f"{marks[name]}. {why}" for name, why in said["reasons"].items())]
-    return "\n".join(lines) + "\n"
 
 
 def commands() -> str:

@@ -16,7 +16,7 @@ from satchel.api.sharing.owning import Owners
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
 from satchel.api.waking import Quarantine
-from satchel.ports.operations import INTERFACES, Operation, operations
+from satchel.ports.operations import INTERFACES, Field, Operation, operations
 from satchel.surfaces.cli._parser import tree
 from satchel.surfaces.cli._tree import Command, Group
 from satchel.surfaces.http.app import routers
@@ -106,16 +106,17 @@ def table() -> list[str]:
         for interface in INTERFACES:
             where = ", ".join(f"`{place}`" for place in places[interface])
             lines.append(f"- {names[interface]}: {where or operation.absent[interface]}")
+        if not operation.fields:
+            lines.append("")
+            continue
         lines += ["", "| option | command | Python | HTTP | MCP | |", "|---|---|---|---|---|---|"]
         notes = dict[str, str]()
         for field in operation.fields:
             cells = []
             for interface in INTERFACES:
-                absence = field.option.absence(interface)
-                if not places[interface] or (interface == "mcp" and not field.option.mcp):
-                    cells.append("")
-                elif absence is not None:
-                    mark = notes.setdefault(absence.why, str(len(notes) + 1))
+                why = absence(operation, field, interface)
+                if why:
+                    mark = notes.setdefault(why, str(len(notes) + 1))
                     cells.append(f"({mark})")
                 elif interface == "cli":
                     cells.append(f"`{_flag(field)}`")
@@ -124,6 +125,16 @@ def table() -> list[str]:
             lines.append(f"| `{field.name}` | {' | '.join(cells)} | {field.option.help} |")
         lines += ["", *(f"{mark}. {why}" for why, mark in notes.items()), ""]
     return lines
+
+
+def absence(operation: Operation[Any, Any, ..., Any], field: Field, interface: str) -> str:
+    """Return why an interface does not offer an option of an operation; empty where it does."""
+    if interface in operation.absent:
+        return operation.absent[interface]
+    if interface == "mcp":
+        return "" if field.option.mcp else operation.for_models
+    found = field.option.absence(interface)
+    return "" if found is None else found.why
 
 
 def _flag(field: Any) -> str:

@@ -175,3 +175,14 @@ def test_the_lines_that_a_backup_setup_shows_configure_the_destination(
         file.write_text(had + setup.lines)
         assert Backups(config=file).setup().destinations == [place]
         assert (setup.under is not None) == bool(had)
+
+
+def test_the_status_of_backups_names_each_configured_destination(tmp_path: Path) -> None:
+    """One that has no backup yet is a problem; without any, there is nothing to check."""
+    file, place = tmp_path / "satchel.toml", str(tmp_path / "backups")
+    backups = Backups(config=file)
+    assert backups.status() == []
+    file.write_text(backups.setup(place).lines)
+    (check,) = Backups(config=file).status()
+    assert check.state != "ok"
+    assert place in check.name + check.detail

@@ -7,7 +7,7 @@ import os
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -61,6 +61,41 @@ def test_the_command_that_a_host_is_told_starts_the_server(satchel: Run, home: P
     words = [entry["command"], *entry["args"], "--tools"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     assert "remember" in ran.stdout
+
+
+def test_another_default_bank_does_not_move_the_memory_of_a_host(satchel: Run, home: Path) -> None:
+    """The default bank that was chosen is written by its ID, unless a bank is named otherwise."""
+    assert satchel("remember", "Ada likes tea.").status == 0
+    assert satchel("bank", "create", "other").status == 0
+    assert satchel("bank", "use", "other").status == 0
+    lines = json.loads(satchel("--json", "bank", "list").out)["banks"]
+    (chosen,) = (line["id"] for line in lines if line.get("default"))
+    assert satchel("connect", "cursor", "--bank", "ada").status == 0
+    assert _cursor(home)["args"][-3:] == ["mcp", "--bank", "ada"]
+    assert satchel("connect", "cursor").status == 0
+    entry = _cursor(home)
+    assert entry["args"][-3:] == ["mcp", "--bank", chosen]
+    first = next(line["id"] for line in lines if not line.get("default"))
+    assert satchel("bank", "use", first).status == 0
+    words = [entry["command"], *entry["args"], "--tools"]
+    subprocess.run(words, capture_output=True, check=True, timeout=60)
+    assert "up to date" not in satchel("connect", "cursor").out
+    assert _cursor(home)["args"][-1] == first
+
+
+def test_a_default_bank_that_is_gone_is_not_written(satchel: Run, home: Path) -> None:
+    """The host then uses the default bank of the day, as with a store that has no choice yet."""
+    assert satchel("remember", "Ada likes tea.").status == 0
+    assert satchel("bank", "create", "other").status == 0
+    assert satchel("bank", "use", "other").status == 0
+    assert satchel("bank", "delete", "other", "--yes").status == 0
+    assert satchel("connect", "cursor").status == 0
+    assert _cursor(home)["args"][-1] == "mcp"
+
+
+def _cursor(home: Path) -> dict[str, Any]:
+    value = json.loads((home / ".cursor/mcp.json").read_bytes())
+    return dict(value["mcpServers"]["satchel"])
 
 
 def test_hooks_stand_beside_those_of_others(satchel: Run, home: Path) -> None:

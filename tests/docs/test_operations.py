@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import satchel
-from docs.interfaces import CLASSES, offered
+from docs.interfaces import CLASSES, offered, table
 from satchel.api.lazy import Deferred
 from satchel.ports.operations import INTERFACES, Operation, operations
 
@@ -35,6 +35,21 @@ def test_an_option_that_an_interface_lacks_has_a_reason_and_some_interface_offer
         absences = [field.option.absence(each) for each in ("cli", "python", "http")]
         assert None in absences
         assert all(absence.why.endswith(".") for absence in absences if absence is not None)
+
+
+@pytest.mark.parametrize("name", [name for name in OFFERED if OFFERED[name]["mcp"]])
+def test_an_option_that_models_do_not_get_has_a_reason(name: str) -> None:
+    """One for all of them; where models get every option there is none."""
+    operation = operations[name]
+    is_partial = any(not field.option.mcp for field in operation.fields)
+    assert operation.for_models.endswith(".") if is_partial else not operation.for_models
+
+
+def test_no_cell_of_the_table_of_options_is_empty() -> None:
+    """Each says how the interface calls the option, or names the reason why it has none."""
+    rows = [line for line in table() if line.startswith("| `")]
+    assert rows
+    assert all(cell.strip() for row in rows for cell in row.split("|")[1:-1])
 
 
 def functions() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., Any]]]:

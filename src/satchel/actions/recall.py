@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, cast
 
 from satchel.actions.memories.drafting import moment
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import FEW_FOR_MODELS
 from satchel.actions.recalling import Answer, as_of_from, recall_memories, trust_from
 from satchel.ports.operations import Option, Options, operation, texts
 from satchel.recall.query import COMPONENTS, MOST, Query
@@ -119,6 +120,7 @@ class RecallOptions(Options):
     RecallOptions,
     name="recall",
     example='satchel recall "what does Ada eat" --tag diet --budget 500',
+    for_models=FEW_FOR_MODELS,
 )
 def recall_in(bank: OpenBank, options: RecallOptions) -> Answer:
     """Search memories. Results are ranked, best first, and each is verified.

@@ -36,6 +36,7 @@ _C_co = TypeVar("_C_co", covariant=True)
 _O = TypeVar("_O")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_N = TypeVar("_N")
 
 _WIDTH = 88
 
@@ -112,33 +113,58 @@ def _in_a_thread(plain: Callable[..., _R]) -> Callable[..., Coroutine[Any, Any, 
     return call
 
 
+@overload
 def method(
     operation: Operation[_C, Any, _P, _R],
     *,
     check: Callable[[_R], None] | None = None,
     context: Callable[[Any], AbstractContextManager[_C]] | None = None,
-) -> Method[_P, _R]:
+) -> Method[_P, _R]: ...
+
+
+@overload
+def method(
+    operation: Operation[_C, Any, _P, _R],
+    *,
+    context: Callable[[Any], AbstractContextManager[_C]] | None = None,
+    into: Callable[[Any, _R], _N],
+) -> Method[_P, _N]: ...
+
+
+def method(
+    operation: Operation[_C, Any, _P, Any],
+    *,
+    check: Callable[[Any], None] | None = None,
+    context: Callable[[Any], AbstractContextManager[_C]] | None = None,
+    into: Callable[[Any, Any], Any] | None = None,
+) -> Method[_P, Any]:
     """Return a method that runs an operation with the options it is called with.
 
     Args:
         operation: The operation, or what stands for it until it is imported (``lazy``).
         check: Raises an error where the result is a failure that has an exit status elsewhere.
         context: Gives what the operation works on, if that is not what ``_context`` gives.
+        into: Makes of the object and the result what the method returns.
     """
 
-    def load() -> Callable[..., _R]:
+    def load() -> Callable[..., Any]:
         there: Any = operation.resolve() if isinstance(operation, Deferred) else operation
-        declared: Operation[_C, Any, _P, _R] = there
+        declared: Operation[_C, Any, _P, Any] = there
 
-        def call(self: Any, /, *args: _P.args, **given: _P.kwargs) -> _R:
+        def call(self: Any, /, *args: _P.args, **given: _P.kwargs) -> Any:
             with hints_for_python():
                 options = options_of(declared, *args, **given)
                 result = run_on(self, declared, options, context)
                 if check is not None:
                     check(result)
-                return result
+                return result if into is None else into(self, result)
 
-        return documented(call, declared)
+        documented(call, declared)
+        if into is not None:
+            made: Any = call
+            returns = inspect.signature(into).return_annotation
+            made.__signature__ = made.__signature__.replace(return_annotation=returns)
+        return call
 
     return Method(load)
 

@@ -20,6 +20,7 @@ from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
 
 if TYPE_CHECKING:
     from satchel.actions import banks
+    from satchel.actions.banks import BankLine
     from satchel.actions.config import Settings
     from satchel.actions.configured.hooks import HookCounts, Listener
     from satchel.actions.moving import comparing
@@ -115,6 +116,16 @@ class StoreCalls(Working):
             from satchel.actions.wiring import shown_address
 
             raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
+
+
+def created_bank(satchel: Satchel, made: BankLine) -> Bank:
+    """Open a bank that was just created."""
+    from satchel.actions.opened import open_bank_in
+    from satchel.api.bank import Bank
+
+    with satchel._lifetime.use():
+        opened = open_bank_in(satchel._settings, satchel._store, made.id, writes=True)
+        return Bank(opened, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
 
 
 class Satchel(StoreCalls):
@@ -238,27 +249,9 @@ class Satchel(StoreCalls):
                 opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
             return Bank(opened, self._lifetime, self._owner, read_only=self._read_only)
 
-    def create_bank(self, name: str) -> Bank:
-        """Create a bank. Its owner's key is created on first use.
-
-        Args:
-            name: Name of the bank: any text.
-
-        Raises:
-            BankExistsError: If a bank has this name; ``bank(name, create=True)`` opens it.
-            UsageError: If the name is empty.
-            ReadOnlyStoreError: If nothing is to be written.
-        """
-        from satchel.actions.opened import open_bank_in
-        from satchel.api.bank import Bank
-
-        with self._lifetime.use():
-            self._require_writable({})
-            made = banks.create_bank(self._settings, name, self._owner())
-            opened = open_bank_in(self._settings, self._store, made.id, writes=True)
-            return Bank(opened, self._lifetime, self._owner, read_only=self._read_only)
-
-    create_bank.__operation__ = operations.create_bank  # type: ignore[attr-defined] # it opens it
+    create_bank = method(
+        operations.create_bank, context=lambda self: self._writable(), into=created_bank
+    )
 
     @property
     def hook_counts(self) -> HookCounts:

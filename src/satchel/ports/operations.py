@@ -301,6 +301,7 @@ class Operation(Generic[_C, _O, _P, _R]):
         items: Name of the results of an operation that returns a list: its JSON is always one
             object, such as ``{"backups": [...]}``.
         absent: Why an interface does not offer the operation at all, by interface.
+        for_models: Why MCP offers only some of the options, where it does.
     """
 
     name: str
@@ -309,6 +310,7 @@ class Operation(Generic[_C, _O, _P, _R]):
     example: str = ""
     items: str = ""
     absent: Mapping[str, str]
+    for_models: str = ""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -368,6 +370,7 @@ def operation(
     example: str = "",
     items: str = "",
     absent: Mapping[str, str] | None = None,
+    for_models: str = "",
 ) -> Callable[[Callable[Concatenate[_C, _O, ...], _R]], Operation[_C, _O, _P, _R]]:
     """Declare a function of a context and an options class as an operation.
 
@@ -377,11 +380,18 @@ def operation(
         example: A command line for the help.
         items: Name of the results, if it returns a list.
         absent: Why an interface does not offer it, by interface.
+        for_models: Why MCP offers only some of the options.
     """
 
     def declare(run: Callable[Concatenate[_C, _O, ...], _R]) -> Operation[_C, _O, _P, _R]:
         made = Operation(
-            name=name, options=options, run=run, example=example, items=items, absent=absent or {}
+            name=name,
+            options=options,
+            run=run,
+            example=example,
+            items=items,
+            absent=absent or {},
+            for_models=for_models,
         )
         update_wrapper(cast("Any", made), run, updated=())
         operations[name] = made
@@ -402,14 +412,3 @@ def texts(value: PathText | Sequence[PathText] | None) -> tuple[str, ...]:
 def path_text(value: PathText | None) -> str | None:
     """Return a path as text."""
     return None if value is None else fspath(value)
-
-
-OnProgress = Annotated[
-    Callable[[int, int], None] | None,
-    Option(
-        "Called with the number of records done, and of all of them.",
-        cli=Absent(why="The command line shows a progress bar."),
-        http=Absent(why="A request has one answer; a job reports its progress."),
-    ),
-]
-"""An option of operations that take a while."""

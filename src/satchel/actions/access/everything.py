@@ -25,8 +25,13 @@ from satchel.actions.access.account import (
     Write,
 )
 from satchel.actions.opened import OpenBank
-from satchel.actions.operating.options import PathOptions
-from satchel.actions.options import NOT_FOR_MODELS, OnProgress, OptionalOutputFile, Overwrite
+from satchel.actions.options import (
+    NOT_FOR_MODELS,
+    OnProgress,
+    OptionalOutputFile,
+    Overwrite,
+    PathOptions,
+)
 from satchel.actions.paths.permission import Permission, file_to_write
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import UsageError

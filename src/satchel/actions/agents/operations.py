@@ -14,15 +14,15 @@ from satchel.actions.config import Settings
 from satchel.actions.importing.imported import ImportOptions
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.exported import ExportOptions, is_signed
-from satchel.actions.operating.options import (
+from satchel.actions.options import (
     THIS_MACHINE,
     AcceptLoss,
     DryRun,
     FailOnLoss,
     Overwrite,
     Passphrase,
-    Progress,
     Receipt,
+    RecordProgress,
     ScrubSecrets,
     SigningKey,
     TrustedKeys,
@@ -97,7 +97,7 @@ class AgentExportRequest(Options):
     receipt: Receipt = None
     scrub_secrets: ScrubSecrets = False
     dry_run: DryRun = False
-    progress: Progress = None
+    progress: RecordProgress = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Annotated
 from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.undoing import Undone
 from satchel.actions.opened import OpenBank
-from satchel.actions.operating.options import OWNER_ONLY
 from satchel.actions.operating.transfers import BY_ID, Reason
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.ports.operations import Option, Options, operation
 
 
@@ -29,7 +29,7 @@ class UndoOptions(Options):
     dry_run: Annotated[bool, Option("Report what would be undone, and change nothing.")] = False
 
 
-@operation(UndoOptions, name="undo", example="satchel undo --bank assistant", absent=OWNER_ONLY)
+@operation(UndoOptions, name="undo", example="satchel undo --bank assistant", absent=NOT_FOR_MODELS)
 def undo(bank: OpenBank, options: UndoOptions) -> Undone:
     """Undo an import: remove what it added and restore what it replaced.
 

@@ -21,7 +21,7 @@ from satchel.actions.amplihack.transfer.transferring import TransferOptions
 from satchel.actions.config import Settings
 from satchel.actions.importing.imported import ImportOptions
 from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.operating.options import (
+from satchel.actions.options import (
     AcceptLoss,
     DryRun,
     FailOnLoss,

@@ -28,12 +28,13 @@ from satchel.actions.backing_up.making import (
     make_bank,
     require_lists,
 )
-from satchel.actions.backing_up.options import NOT_FOR_MODELS, DrillOptions
+from satchel.actions.backing_up.options import DrillOptions
 from satchel.actions.backing_up.whole_agents.returning import changed
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
 from satchel.actions.keys.told import Owners
 from satchel.actions.opened import OpenBank, is_here, open_bank_in
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
 from satchel.actions.signing import owner_keys

@@ -11,9 +11,10 @@ from satchel.actions.backing_up.destinations import (
     series_of,
     working_on,
 )
-from satchel.actions.backing_up.options import NOT_FOR_MODELS, PruneOptions
+from satchel.actions.backing_up.options import PruneOptions
 from satchel.actions.backing_up.whole_agents.taking import agents_meant
 from satchel.actions.config import Settings
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import is_there, opened_store, shown_address
 from satchel.backup.catalogue import Catalogue, Found

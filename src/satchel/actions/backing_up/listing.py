@@ -13,12 +13,11 @@ from satchel.actions.backing_up.destinations import (
 )
 from satchel.actions.backing_up.dropping import held_in
 from satchel.actions.backing_up.options import (
-    NOT_FOR_MODELS,
     BackupListOptions,
     BackupVerifyOptions,
-    Progress,
 )
 from satchel.actions.config import Settings
+from satchel.actions.options import NOT_FOR_MODELS, OnProgress
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address, writer_key
 from satchel.backup.catalogue import Catalogue, Closed, Found
@@ -181,7 +180,7 @@ def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list
 
 
 def _verified(
-    settings: Settings, catalogue: Catalogue, found: Found | Closed, progress: Progress | None
+    settings: Settings, catalogue: Catalogue, found: Found | Closed, progress: OnProgress
 ) -> VerifiedBackup:
     notes = [] if is_believed(settings, found.key) else [f"signed by {found.key}: nobody known"]
     result = VerifiedBackup(id=found.id, destination=shown_address(catalogue.name), notes=notes)

@@ -1,6 +1,6 @@
 """Options of the operations on backups."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
@@ -10,18 +10,14 @@ from satchel.actions.options import (
     SERVER_KEYS,
     CoSigners,
     DryRun,
+    OnProgress,
     Passphrase,
     Propose,
     SigningKey,
 )
 from satchel.ports.operations import Absent, Option, Options, PathText
 
-Progress = Callable[[int, int], None]
-
 _WHO = Absent(why="Whom the server trusts is decided on its machine.")
-NOT_FOR_MODELS = {"mcp": "A person decides about backups, not a model."}
-_BAR = Absent(why="The command line shows a progress bar.")
-_JOB = Absent(why="The job reports its progress.")
 
 Destination = Annotated[
     PathText | None,
@@ -73,10 +69,6 @@ Agents = Annotated[
 TrustedKeys = Annotated[
     str | Sequence[str],
     Option("Key to trust for this command, as did:key. Repeatable.", flag="--trust-key", http=_WHO),
-]
-OnProgress = Annotated[
-    Progress | None,
-    Option("Called with the number of records done, and of all of them.", cli=_BAR, http=_JOB),
 ]
 
 

@@ -27,7 +27,7 @@ from satchel.actions.backing_up.making import (
     make_bank,
     require_lists,
 )
-from satchel.actions.backing_up.options import NOT_FOR_MODELS, BackupOptions, RestoreOptions
+from satchel.actions.backing_up.options import BackupOptions, RestoreOptions
 from satchel.actions.backing_up.putting import Asked, give_up_lost, put_back
 from satchel.actions.backing_up.restored import (
     Restored,
@@ -43,6 +43,7 @@ from satchel.actions.filing.opened import namespace_of
 from satchel.actions.keys.told import Owners
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import owner_keys
 from satchel.actions.wiring import is_same, is_there, local_path, shown_address, store_of_the_moment

@@ -21,11 +21,12 @@ from satchel.actions.backing_up.destinations import (
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
 from satchel.actions.backing_up.kept.standing import failed, succeeded
-from satchel.actions.backing_up.options import NOT_FOR_MODELS, BackupOptions
+from satchel.actions.backing_up.options import BackupOptions
 from satchel.actions.backing_up.whole_agents.taking import agents_meant, take_agents
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import tool
 from satchel.actions.wiring import (

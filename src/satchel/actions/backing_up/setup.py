@@ -8,9 +8,9 @@ from typing import Annotated
 
 import msgspec
 
-from satchel.actions.backing_up.options import NOT_FOR_MODELS
 from satchel.actions.config import Settings
 from satchel.actions.configured.files import is_yaml, read_file
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address
 from satchel.errors import SatchelError

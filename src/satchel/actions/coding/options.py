@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
-from satchel.actions.memories.operations import DryRun
-from satchel.actions.operating.options import PathOptions
-from satchel.ports.operations import OnProgress, Option, Options, PathText
+from satchel.actions.options import DryRun, OnProgress, PathOptions
+from satchel.ports.operations import Option, Options, PathText
 
 Progress = Callable[[int, int], None]
 

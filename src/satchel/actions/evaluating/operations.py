@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from satchel.actions.config import Settings
-from satchel.ports.operations import OnProgress, Option, Options, PathText, operation, texts
+from satchel.actions.options import OnProgress
+from satchel.ports.operations import Option, Options, PathText, operation, texts
 
 if TYPE_CHECKING:  # each command needs one of them
     from satchel.actions.evaluating.agents.agent import Agent

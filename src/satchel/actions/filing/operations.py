@@ -9,7 +9,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.filing import exchanging
-from satchel.actions.memories.operations import DryRun
+from satchel.actions.options import DryRun
 from satchel.actions.paths.permission import require_uncontained
 from satchel.errors import NoMemoryFilesError, UsageError
 from satchel.files import MemoryMeta, MemoryStore

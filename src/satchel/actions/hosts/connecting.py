@@ -20,6 +20,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.toml_files import with_table
+from satchel.actions.default_bank import default_bank
 from satchel.actions.hosts.host_files import (
     HostFile,
     dumped,
@@ -30,7 +31,9 @@ from satchel.actions.hosts.host_files import (
 )
 from satchel.actions.hosts.known import HOSTS, Host, Known, Place, path_of
 from satchel.actions.invocation import invocation
+from satchel.actions.opened import is_here
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import MalformedError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation
 
@@ -67,7 +70,7 @@ class ConnectOptions(Options):
     _: KW_ONLY
     bank: Annotated[
         str | None,
-        Option("Bank that the host uses. Default: the default bank.", values="bank"),
+        Option("Bank that the host uses. Default: the default bank as it is now.", values="bank"),
     ] = None
     project: Annotated[
         PathText | None,
@@ -120,8 +123,10 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def connect(settings: Settings, asked: ConnectOptions) -> Connected:
     """Add Satchel's MCP server to an agent host's configuration.
 
-    The entry names this home, store and configuration. Everything else in the host's files stays;
-    each file is backed up beside it, and is restored by `--remove`. Restart the host afterwards.
+    The entry names this home, store and configuration, and the default bank if one was chosen: a
+    later `satchel bank use` does not move the agent's memory. Everything else in the host's files
+    stays; each file is backed up beside it, and is restored by `--remove`. Restart the host
+    afterwards.
 
     Args:
         settings: The surroundings.
@@ -175,7 +180,8 @@ def _servers(
     entry = None
     if not asked.remove:
         said = _plugin(".mcp.json")["mcpServers"][SERVER]
-        more = ["--bank", asked.bank] if asked.bank else []
+        bank = asked.bank or _default_bank(settings)
+        more = ["--bank", bank] if bank else []
         words = invocation(settings, [*said["args"], *more], command())
         entry = {"command": words[0], "args": words[1:]}
     wanted = _with_member(value, known.table, entry, there.path)
@@ -189,6 +195,18 @@ def _servers(
     if asked.remove and wanted != value:
         given = there.given_back(without, parse, made, without)
     return _writer(there, given, entry, asked, is_first=without == value)
+
+
+def _default_bank(settings: Settings) -> str | None:
+    """Return the ID of the default bank if it was chosen, so that a later choice does not move it.
+
+    A bank of the environment is part of the command anyway; one of the configuration is read there.
+    """
+    chosen = None if settings.options.store.bank else default_bank(settings)
+    if chosen is None or not has_store(settings):
+        return None
+    with opened_store(settings, read_only=True) as store, store.reading() as reader:
+        return chosen if is_here(reader, chosen) else None
 
 
 def _hooks(

@@ -10,10 +10,11 @@ import msgspec
 from satchel.actions.config import Settings
 from satchel.actions.inferring.models import STATIC, embedder_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import OnProgress
 from satchel.errors import MissingExtraError
 from satchel.memory.entries import Entry
 from satchel.memory.records import Model
-from satchel.ports.operations import OnProgress, Option, Options, operation
+from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row, texts_of
 from satchel.recall.generations import CURRENT
 from satchel.seal.records import Sealed

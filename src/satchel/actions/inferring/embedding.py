@@ -7,9 +7,10 @@ import msgspec
 
 from satchel.actions.inferring.models import embedder_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import OnProgress
 from satchel.actions.permitted.owning import require_owner
 from satchel.ledger.view import View
-from satchel.ports.operations import OnProgress, Option, Options, operation
+from satchel.ports.operations import Option, Options, operation
 from satchel.recall.generations import fill, in_use
 
 _OUTGROWN = 2

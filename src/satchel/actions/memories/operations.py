@@ -17,9 +17,10 @@ from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
 from satchel.actions.memories.walking import Connections, Neighbourhood
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import FEW_FOR_MODELS, DryRun, OnProgress
 from satchel.errors import UsageError
 from satchel.memory.entries import Entry
-from satchel.ports.operations import Absent, OnProgress, Option, Options, operation, texts
+from satchel.ports.operations import Absent, Option, Options, operation, texts
 from satchel.seal.encoding.domain import plain
 
 Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
@@ -61,7 +62,6 @@ Reason = Annotated[
 Actor = Annotated[
     str | None, Option("Who does it, for the history, such as agent:planner.", max_length=200)
 ]
-DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +307,7 @@ class PathOptions(Options):
     RememberOptions,
     name="remember",
     example='satchel remember "Ada takes her tea without sugar" --tag tea --user ada',
+    for_models=FEW_FOR_MODELS,
 )
 def remember(bank: OpenBank, options: RememberOptions) -> Remembered:
     """Store a memory. It is durable when this returns.
@@ -347,6 +348,7 @@ def remember(bank: OpenBank, options: RememberOptions) -> Remembered:
     UpdateOptions,
     name="update",
     example='satchel update 0f3c12 "Ada takes her tea with milk" --add-tag milk',
+    for_models=FEW_FOR_MODELS,
 )
 def update(bank: OpenBank, options: UpdateOptions) -> Revised:
     """Store a new version of a memory. What is not given stays as it is.
@@ -386,6 +388,7 @@ def correct(bank: OpenBank, options: UpdateOptions) -> Revised:
     name="forget",
     example='satchel forget 0f3c12 7be901 --reason "moved away"',
     items="memories",
+    for_models=FEW_FOR_MODELS,
 )
 def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     """Forget memories: they are no longer listed or recalled. All that are named, or none.
@@ -480,6 +483,7 @@ def stats(bank: OpenBank, options: StatsOptions) -> Stats:
     ListOptions,
     name="list",
     example="satchel list --tag tea --since 2026-01-01",
+    for_models=FEW_FOR_MODELS,
 )
 def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
     """List memories, newest first.

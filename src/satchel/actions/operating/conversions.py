@@ -13,8 +13,9 @@ from satchel.actions.converting import PROFILES, Conversion, ConvertOptions
 from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.inspecting import Overview
 from satchel.actions.operating.imports import From
-from satchel.actions.operating.options import (
+from satchel.actions.options import (
     BAR,
+    NO_FILES_FOR_MODELS,
     ONE_FILE,
     THIS_MACHINE,
     AcceptLoss,
@@ -244,7 +245,12 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
     return inspecting.inspect(source.file or Path(options.path), source.settings, options.from_)
 
 
-@operation(VerifyRequest, name="verify", example="satchel verify memory.pam.jsonl --deep")
+@operation(
+    VerifyRequest,
+    name="verify",
+    example="satchel verify memory.pam.jsonl --deep",
+    for_models=NO_FILES_FOR_MODELS,
+)
 def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
     """Verify that a sealed file is as a trusted signer left it.
 

@@ -9,8 +9,17 @@ from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.moving.disclosing import disclose_to
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.opened import OpenBank
-from satchel.actions.operating.options import EncryptTo, FilePassphrase, PathOptions, Receipt
-from satchel.actions.options import NOT_FOR_MODELS, RESPONSE, Overwrite, Passphrase, SigningKey
+from satchel.actions.options import (
+    NOT_FOR_MODELS,
+    RESPONSE,
+    EncryptTo,
+    FilePassphrase,
+    Overwrite,
+    Passphrase,
+    PathOptions,
+    Receipt,
+    SigningKey,
+)
 from satchel.actions.paths.permission import Permission, file_to_write
 from satchel.actions.signing import signing_key
 from satchel.disk.outlet import Outlet

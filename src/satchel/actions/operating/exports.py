@@ -14,7 +14,9 @@ from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.operating.options import (
+from satchel.actions.operating.providing import LiveBank, Owners, export_from
+from satchel.actions.options import (
+    NO_FILES_FOR_MODELS,
     ONE_FILE,
     AcceptLoss,
     AgentName,
@@ -26,8 +28,8 @@ from satchel.actions.operating.options import (
     Overwrite,
     Passphrase,
     PathOptions,
-    Progress,
     Receipt,
+    RecordProgress,
     ScrubSecrets,
     SelectionOptions,
     SigningKey,
@@ -35,7 +37,6 @@ from satchel.actions.operating.options import (
     Unsigned,
     WithSidecar,
 )
-from satchel.actions.operating.providing import LiveBank, Owners, export_from
 from satchel.actions.paths.permission import Permission, file_to_write, require_uncontained
 from satchel.actions.signing import signing_key
 from satchel.disk.outlet import Outlet
@@ -93,7 +94,7 @@ class ExportSettings(SelectionOptions):
         ),
     ] = False
     dry_run: DryRun = False
-    progress: Progress = None
+    progress: RecordProgress = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,7 @@ def opened_source(
     ExportRequest,
     name="export",
     example="satchel export -o memory.pam.jsonl --tag travel",
+    for_models=NO_FILES_FOR_MODELS,
 )
 def export(source: ExportSource, options: ExportRequest) -> Export:
     """Export a bank's current memories to a file, in any format that can be written.

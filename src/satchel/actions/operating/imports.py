@@ -11,7 +11,9 @@ from satchel.actions.importing.imported import Imported, ImportOptions
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.operating.exports import Banks, named
-from satchel.actions.operating.options import (
+from satchel.actions.operating.providing import import_into
+from satchel.actions.options import (
+    NO_FILES_FOR_MODELS,
     ONE_FILE,
     SERVER,
     SERVER_KEYS,
@@ -20,15 +22,14 @@ from satchel.actions.operating.options import (
     DryRun,
     IgnoreSidecar,
     PathOptions,
-    Progress,
     Receipt,
+    RecordProgress,
     ScrubSecrets,
     SkipBad,
     TextMember,
     TrustedKeys,
     UnsafeAccept,
 )
-from satchel.actions.operating.providing import import_into
 from satchel.actions.paths.folders import input_to_read
 from satchel.actions.paths.permission import (
     Permission,
@@ -125,7 +126,7 @@ class ImportSettings(Options):
             http=SERVER_KEYS,
         ),
     ] = None
-    progress: Progress = None
+    progress: RecordProgress = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,7 @@ class ImportTarget:
     ImportRequest,
     name="import",
     example="satchel import mem0.json --bank assistant",
+    for_models=NO_FILES_FOR_MODELS,
 )
 def import_(target: ImportTarget, options: ImportRequest) -> Imported:
     """Import memories from a file into a bank, or into one for each user in the file.

@@ -24,7 +24,7 @@ from satchel.actions.operating.following import (
     open_sink,
 )
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
-from satchel.actions.operating.options import BAR, THIS_MACHINE, AcceptLoss, EncryptTo, Texts
+from satchel.actions.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import signing_key
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
@@ -44,7 +44,6 @@ OnProgress = Annotated[
     Callable[[int, int], None] | None,
     Option("Called with how much is done, and of how much.", cli=BAR),
 ]
-DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
 
 
 @dataclass(frozen=True, kw_only=True)

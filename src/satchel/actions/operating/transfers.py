@@ -10,7 +10,7 @@ from satchel.actions.importing.jobs import Cancelled
 from satchel.actions.importing.undoing import ImportLine
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.imports import ImportTarget
-from satchel.actions.operating.options import OWNER_ONLY, SERVER_KEYS, Progress
+from satchel.actions.options import NOT_FOR_MODELS, SERVER_KEYS, RecordProgress
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
@@ -51,7 +51,7 @@ class ResumeOptions(Options):
             http=SERVER_KEYS,
         ),
     ] = None
-    progress: Progress = None
+    progress: RecordProgress = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ReceiptOptions(Options):
     name="bank imports",
     example="satchel bank imports --bank assistant",
     items="imports",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def list_imports(bank: OpenBank, options: NoOptions) -> list[ImportLine]:
     """List the imports into a bank, in the order in which they began."""
@@ -95,7 +95,9 @@ def list_imports(bank: OpenBank, options: NoOptions) -> list[ImportLine]:
     return undoing.list_imports_in(bank)
 
 
-@operation(NoOptions, name="job list", example="satchel job list", items="jobs", absent=OWNER_ONLY)
+@operation(
+    NoOptions, name="job list", example="satchel job list", items="jobs", absent=NOT_FOR_MODELS
+)
 def list_jobs(settings: Settings, options: NoOptions) -> list[Job]:
     """List the imports that are running or were interrupted.
 
@@ -112,7 +114,7 @@ def list_jobs(settings: Settings, options: NoOptions) -> list[Job]:
     ResumeOptions,
     name="job resume",
     example="satchel job resume 3f9a2c",
-    absent=OWNER_ONLY | {"http": "A request that uploads the same file again resumes it."},
+    absent=NOT_FOR_MODELS | {"http": "A request that uploads the same file again resumes it."},
 )
 def resume_job(target: ImportTarget, options: ResumeOptions) -> Imported:
     """Resume an import that was interrupted, with the options that it was begun with.
@@ -136,7 +138,7 @@ def resume_job(target: ImportTarget, options: ResumeOptions) -> Imported:
     JobOptions,
     name="job cancel",
     example="satchel job cancel 3f9a2c",
-    absent=OWNER_ONLY
+    absent=NOT_FOR_MODELS
     | {"http": "`DELETE /v1/jobs/{job}` stops a server's work before anything is visible."},
 )
 def cancel_job(settings: Settings, options: JobOptions) -> Cancelled:
@@ -154,7 +156,7 @@ def cancel_job(settings: Settings, options: JobOptions) -> Cancelled:
     name="receipt list",
     example="satchel receipt list --bank assistant",
     items="receipts",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def list_receipts(settings: Settings, options: ReceiptListOptions) -> list[ReceiptLine]:
     """List the receipts of imports, exports and conversions, newest first.
@@ -169,7 +171,7 @@ def list_receipts(settings: Settings, options: ReceiptListOptions) -> list[Recei
     ReceiptOptions,
     name="receipt show",
     example="satchel receipt show ours.receipt.json",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def show_receipt(settings: Settings, options: ReceiptOptions, *, files: bool = False) -> Receipt:
     """Show a receipt, and whether its signature verifies.
@@ -188,7 +190,7 @@ def show_receipt(settings: Settings, options: ReceiptOptions, *, files: bool = F
     ReceiptOptions,
     name="receipt verify",
     example="satchel receipt verify ours.receipt.json",
-    absent=OWNER_ONLY
+    absent=NOT_FOR_MODELS
     | {
         "python": "`Satchel.receipt` reports it as the receipt's standing.",
         "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's standing.",

@@ -4,6 +4,7 @@ import msgspec
 
 from satchel.actions.memories.remembering import MOST_TRIES
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import FEW_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.sessions.looking import memories_since
 from satchel.actions.sessions.options import (
@@ -80,6 +81,7 @@ def create_checkpoint(bank: OpenBank, options: CheckpointOptions) -> CheckpointS
     ForkOptions,
     name="session fork",
     example='satchel session fork trip --at 50 --name "trip by train"',
+    for_models=FEW_FOR_MODELS,
 )
 def fork(bank: OpenBank, options: ForkOptions) -> Forked:
     """Fork a conversation: start a new one that continues from a point of it.

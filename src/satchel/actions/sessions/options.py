@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.memories.operations import DryRun
+from satchel.actions.options import DryRun
 from satchel.actions.sessions.recording import Spoken
 from satchel.errors import UsageError
 from satchel.ports.inference.distiller import Distiller

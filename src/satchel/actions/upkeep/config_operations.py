@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.operating.options import PathOptions
-from satchel.actions.options import NOT_FOR_MODELS, RESPONSE, BankName, Overwrite
+from satchel.actions.options import NOT_FOR_MODELS, RESPONSE, BankName, Overwrite, PathOptions
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.upkeep import bank_settings
 from satchel.actions.upkeep.bank_settings import BankConfigured

@@ -141,7 +141,8 @@ def create_bank(
         owner: Returns the key of its owner.
 
     Raises:
-        UsageError: If the name is empty, or another bank has it.
+        BankExistsError: If a bank has this name.
+        UsageError: If the name is empty.
     """
     key = owner() if owner is not None else signing_key(settings, options.signing_key)[0]
     return banks.create_bank(settings, options.name, key)

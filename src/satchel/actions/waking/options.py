@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.memories.operations import Actor, DryRun, Ids, Reason, Texts, Type
-from satchel.actions.operating.options import TrustedKeys, UnsafeAccept
+from satchel.actions.memories.operations import Actor, Ids, Reason, Texts, Type
+from satchel.actions.options import DryRun, TrustedKeys, UnsafeAccept
 from satchel.actions.recall import Trust
 from satchel.errors import UsageError
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
 from satchel.ports.operations import Absent, Option, Options
 from satchel.rehydrate.asked import Enforce, Framing, Judge, Similarity, Style
-
-OWNER_ONLY = {"mcp": "A person decides it, not the agent whose memory it is."}
 
 SummariserName = Literal["sentences", "openai"]
 

@@ -5,9 +5,10 @@ import msgspec
 from satchel.actions.memories.naming import find_record
 from satchel.actions.memories.remembering import MOST_TRIES
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import trust_from
-from satchel.actions.waking.options import OWNER_ONLY, PromoteOptions
+from satchel.actions.waking.options import PromoteOptions
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
@@ -39,7 +40,7 @@ class Promoted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name="promote",
     example='satchel promote 0f3c12 --trust agent --reason "read it"',
     items="memories",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def promote(bank: OpenBank, options: PromoteOptions) -> list[Promoted]:
     """Raise the trust of memories from outside, or of all that an import brought. All, or none.

@@ -13,9 +13,9 @@ from satchel.actions.memories.changing import Moved, say_of
 from satchel.actions.memories.naming import find_memory
 from satchel.actions.memories.values import Memory, gist_of, memory_of, notes_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.waking.options import (
-    OWNER_ONLY,
     QuarantineListOptions,
     QuarantineShowOptions,
     ReleaseOptions,
@@ -102,7 +102,7 @@ class QuarantineList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     QuarantineListOptions,
     name="quarantine list",
     example="satchel quarantine list",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> QuarantineList:
     """List quarantined memories, newest first."""
@@ -128,7 +128,7 @@ def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> Quarantin
     QuarantineShowOptions,
     name="quarantine show",
     example="satchel quarantine show 0f3c12",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def show_held(bank: OpenBank, options: QuarantineShowOptions) -> Held:
     """Show a quarantined memory, why it is in quarantine, and what is found in it.
@@ -151,7 +151,7 @@ def show_held(bank: OpenBank, options: QuarantineShowOptions) -> Held:
     ScanOptions,
     name="quarantine scan",
     example="satchel quarantine scan --dry-run",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
     """Scan all memories for text that reads like a prompt, and quarantine what is from outside.
@@ -193,7 +193,7 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
     name="quarantine add",
     example='satchel quarantine add 0f3c12 --reason "copied from a web page"',
     items="memories",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def quarantine(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
     """Quarantine memories: they are not recalled, listed or provided until they are released.
@@ -214,7 +214,7 @@ def quarantine(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
     name="quarantine release",
     example='satchel quarantine release 0f3c12 --reason "a quotation"',
     items="memories",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def release(bank: OpenBank, options: ReleaseOptions) -> list[Moved]:
     """Release memories: provide them as context although they read like a prompt.
@@ -237,7 +237,7 @@ def release(bank: OpenBank, options: ReleaseOptions) -> list[Moved]:
     name="quarantine reject",
     example='satchel quarantine reject 0f3c12 --reason "a web page said so"',
     items="memories",
-    absent=OWNER_ONLY,
+    absent=NOT_FOR_MODELS,
 )
 def reject(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
     """Reject memories as false, in quarantine or not. Their text stays in the log, for the history.

@@ -10,6 +10,7 @@ from satchel.actions.config import Settings
 from satchel.actions.inferring.models import asking, reranker_of, summariser_of
 from satchel.actions.memories.values import notes_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import FEW_FOR_MODELS
 from satchel.actions.waking.of_files import FromFile, view_of_file
 from satchel.actions.waking.options import PipelineOptions, RehydrateOptions
 from satchel.actions.waking.wanted import asked_of
@@ -41,6 +42,7 @@ class MemoryFile:
     RehydrateOptions,
     name="rehydrate",
     example='satchel rehydrate --task "answer Ada\'s mail" --model gpt-4o --budget 2000',
+    for_models=FEW_FOR_MODELS,
 )
 def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions) -> Rehydrated:
     """Provide the memory of a bank or a file as context for a model, within a token budget.

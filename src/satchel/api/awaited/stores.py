@@ -26,10 +26,15 @@ from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
 from satchel.api.away import away
-from satchel.api.operations import Awaited
+from satchel.api.lazy import lazy
+from satchel.api.operations import Awaited, method
 
 if TYPE_CHECKING:
+    from satchel.actions.banks import BankLine
     from satchel.actions.configured.hooks import HookCounts, Listener
+    from satchel.actions.upkeep import operations
+else:
+    operations = lazy("satchel.actions.upkeep.operations")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -82,6 +87,10 @@ class Bank(Awaited, plain_bank.BankCalls):
         return Files(self._plain)
 
 
+def _created_bank(satchel: plain_satchel.Satchel, made: BankLine) -> Bank:
+    return Bank(plain_satchel.created_bank(satchel, made))
+
+
 class Satchel(Awaited, plain_satchel.StoreCalls):
     """As ``satchel.Satchel``, awaited."""
 
@@ -129,9 +138,9 @@ class Satchel(Awaited, plain_satchel.StoreCalls):
         """Open a bank; see ``satchel.Satchel.bank``."""
         return Bank(await away(partial(self._plain.bank, name, create=create)))
 
-    async def create_bank(self, name: str) -> Bank:
-        """Start a bank; see ``satchel.Satchel.create_bank``."""
-        return Bank(await away(partial(self._plain.create_bank, name)))
+    create_bank = method(
+        operations.create_bank, context=lambda self: self._writable(), into=_created_bank
+    )
 
     @property
     def hook_counts(self) -> HookCounts:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
+from satchel.actions.backing_up.kept.standing import backup_status
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupRun, run_backup
@@ -57,3 +58,4 @@ class Backups:
     prune = method(prune_backups)
     drill = method(drill_backup)
     setup = method(backup_setup)
+    status = method(backup_status)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Body as FromBody
@@ -11,8 +11,11 @@ from msgspec import UNSET
 from pydantic import Field as Bounds
 from pydantic import create_model
 
-from satchel.ports.operations import Field, Operation
+from satchel.ports.operations import Field, Operation, Options, operation
 from satchel.surfaces.http.bodies import Body
+
+OF_SERVER = dict.fromkeys(("cli", "python", "mcp"), "It is about a running server: ask it.")
+"""Why only HTTP offers an operation."""
 
 _O = TypeVar("_O")
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
@@ -94,6 +97,20 @@ def serves(operation: Operation[Any, Any, ..., Any]) -> Callable[[_Endpoint], _E
         return endpoint
 
     return mark
+
+
+def of_server(name: str) -> Callable[[_Endpoint], _Endpoint]:
+    """Declare a route about the server itself, without options, as an operation of that name."""
+
+    def mark(endpoint: _Endpoint) -> _Endpoint:
+        return serves(operation(_NoOptions, name=name, absent=OF_SERVER)(endpoint))(endpoint)
+
+    return mark
+
+
+@dataclass(frozen=True)
+class _NoOptions(Options):
+    """No options."""
 
 
 def _path(names: dict[str, str]) -> list[inspect.Parameter]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from satchel.actions.backing_up.destinations import state_of
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address
 from satchel.disk.private import private_folder
@@ -16,6 +18,7 @@ from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import SatchelError
 from satchel.memory.times import now
+from satchel.ports.operations import Options, operation
 from satchel.type_info import resolved
 
 _MOST_BYTES = 1 << 16
@@ -86,6 +89,30 @@ def _keep(settings: Settings, destination: str, found: Standing) -> None:
         private_folder(path.parent)
         with writing(path, mode=PRIVATE_FILE) as stream:
             stream.write(msgspec.json.encode(found))
+
+
+@dataclass(frozen=True, slots=True)
+class BackupStatusOptions(Options):
+    """No options."""
+
+
+@operation(
+    BackupStatusOptions,
+    name="backup status",
+    items="checks",
+    absent=NOT_FOR_MODELS | {"cli": "`satchel doctor` reports it, with its other checks."},
+)
+def backup_status(settings: Settings, options: BackupStatusOptions) -> list[Check]:
+    """Check that the newest backup at each configured destination is recent enough.
+
+    The destinations themselves are not asked.
+
+    Args:
+        settings: The surroundings.
+        options: None.
+    """
+    del options
+    return list(check_backups(settings))
 
 
 def check_backups(settings: Settings, moment: datetime | None = None) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.operating.options import TrustedKeys, UnsafeAccept
+from satchel.actions.options import TrustedKeys, UnsafeAccept
 from satchel.actions.waking import promoting, quarantining
 from satchel.actions.waking.options import (
     FileFormat,

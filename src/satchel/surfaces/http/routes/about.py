@@ -11,20 +11,22 @@ from satchel.actions.operating.conversions import FormatsRequest, list_formats
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer, problem
 from satchel.surfaces.http.asking import Owner, Served
-from satchel.surfaces.http.operations import serves
+from satchel.surfaces.http.operations import of_server, serves
 
 router = routes(tags=["about"])
 
 
 @router.get("/healthz")
+@of_server("server health")
 async def healthz() -> Response:
-    """Tell that the process answers, whatever it is busy with."""
+    """Report that the process answers, whatever it is busy with."""
     return answer({"status": "ok"})
 
 
 @router.get("/readyz")
+@of_server("server readiness")
 async def readyz(request: Request, gateway: Served) -> Response:
-    """Tell whether requests can be served: the store can be read, and nothing is being ended.
+    """Report whether requests can be served: the store can be read, and nothing is being ended.
 
     Anybody may ask: the store is looked at once a second at most, whoever does.
     """
@@ -35,6 +37,7 @@ async def readyz(request: Request, gateway: Served) -> Response:
 
 
 @router.get("/metrics")
+@of_server("server metrics")
 def metrics(request: Request, _: Owner) -> Response:
     """Return counts of requests, in Prometheus's text format."""
     return PlainTextResponse(request.app.state.counting.page())
@@ -48,6 +51,7 @@ async def formats() -> Response:
 
 
 @router.get("/v1/about")
+@of_server("server about")
 async def about(gateway: Served) -> Response:
     """Return versions, and the key that proofs of possession are made for."""
     return answer({"versions": _versions(), "verifier": gateway.verifier})

@@ -2,6 +2,7 @@
 
 import shutil
 from asyncio import to_thread
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from satchel.actions.operating.exports import (
     create_artifact,
     export,
 )
+from satchel.actions.options import NOT_FOR_MODELS
 from satchel.api.bank import export_to
 from satchel.disk.outlet import Outlet
 from satchel.disk.private import private_folder
@@ -28,6 +30,7 @@ from satchel.disk.spool import Private
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UnreadableError
 from satchel.memory.times import now
+from satchel.ports.operations import Option, Options, operation
 from satchel.seal.verify.verification import Verification
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import ARTIFACTS, BYTES, answer, media_type
@@ -75,12 +78,41 @@ def make_artifact(
     return answer(kept, 201, {"Location": f"/pam/artifacts/{kept.artifact_id}"})
 
 
+@dataclass(frozen=True, slots=True)
+class DownloadOptions(Options):
+    """Which artifact."""
+
+    artifact: Annotated[str, Option("ID of the artifact.", argument=True)]
+
+
+@operation(
+    DownloadOptions,
+    name="artifact download",
+    absent=NOT_FOR_MODELS
+    | dict.fromkeys(("cli", "python"), "It is a file of the server; export writes one here."),
+)
+def download(settings: Settings, options: DownloadOptions) -> Kept:
+    """Download an artifact. The holder of a token gets one of the memories that the token covers.
+
+    Args:
+        settings: The server's.
+        options: Which.
+
+    Raises:
+        UnreadableError: If there is none.
+    """
+    return _found(settings, options.artifact)
+
+
 @router.get("/pam/artifacts/{artifact}", responses=gives_file(BYTES, *ARTIFACTS.values()))
 def get_artifact(
-    artifact: str, caller: Asking, gateway: Served, if_none_match: IfNoneMatch = None
+    options: Annotated[DownloadOptions, query(download, artifact="artifact")],
+    caller: Asking,
+    gateway: Served,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Return an artifact's bytes; for the holder of a token, one made of what that opens."""
-    kept = _found(gateway.settings, artifact)
+    kept = download.run(gateway.settings, options)
     if not caller.is_owner:
         return _part_of(kept, caller)
     tag = f'"{kept.artifact_id}"'

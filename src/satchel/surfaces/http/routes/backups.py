@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Response
 
-from satchel.actions.backing_up.kept.standing import check_backups
+from satchel.actions.backing_up.kept.standing import BackupStatusOptions, backup_status
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.options import BackupListOptions, BackupOptions, BackupVerifyOptions
 from satchel.actions.backing_up.running import run_backup
@@ -27,9 +27,11 @@ def list_all(
 
 
 @router.get("/freshness")
-def freshness(gateway: Served, _: Owner) -> Response:
-    """Tell of each destination how the last backup went, and whether that is recent enough."""
-    return answer({"checks": list(check_backups(gateway.settings))})
+def freshness(
+    options: Annotated[BackupStatusOptions, query(backup_status)], gateway: Served, _: Owner
+) -> Response:
+    """Report for each destination how the last backup went, and whether that is recent enough."""
+    return answer(backup_status.json(backup_status.run(gateway.settings, options)))
 
 
 @router.get("/setup")

@@ -1,5 +1,7 @@
 """Long work: how it stands, followed as it goes, called off; and the receipts of what was done."""
 
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Response
@@ -12,10 +14,12 @@ from satchel.actions.operating.transfers import (
     list_receipts,
     show_receipt,
 )
+from satchel.ports.operations import Option, Options, operation
 from satchel.surfaces.http.admission import lasts, routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
-from satchel.surfaces.http.operations import query, serves
+from satchel.surfaces.http.operations import OF_SERVER, query, serves
+from satchel.surfaces.http.works import Shown, Works
 
 router = routes(prefix="/v1", tags=["jobs"])
 
@@ -27,24 +31,55 @@ def jobs(gateway: Served, caller: Owner) -> Response:
     return answer({"jobs": gateway.works.listed(), "cut_short": caller.satchel.jobs()})
 
 
+@dataclass(frozen=True, slots=True)
+class JobOptions(Options):
+    """Which job."""
+
+    job: Annotated[str, Option("ID of the job.", argument=True)]
+
+
+@operation(JobOptions, name="server job show", absent=OF_SERVER)
+def show_job(works: Works, options: JobOptions) -> Shown:
+    """Show the state of a server's job, and its result once it is done."""
+    return works.find(options.job)
+
+
+@operation(JobOptions, name="server job follow", absent=OF_SERVER)
+def follow_job(works: Works, options: JobOptions) -> AsyncIterator[bytes]:
+    """Follow a server's job as server-sent events: `step`, and `end` once."""
+    works.find(options.job)
+    return works.events(options.job)
+
+
+@operation(JobOptions, name="server job cancel", absent=OF_SERVER)
+def cancel_job(works: Works, options: JobOptions) -> Shown:
+    """Cancel a server's job. It stops at its next step, and nothing that it wrote is visible."""
+    return works.call_off(options.job)
+
+
 @router.get("/jobs/{job}")
-def show_job(job: str, gateway: Served, _: Owner) -> Response:
-    """Return how a job stands; its result once it is done."""
-    return answer(gateway.works.find(job))
+def job(
+    options: Annotated[JobOptions, query(show_job, job="job")], gateway: Served, _: Owner
+) -> Response:
+    """Return the state of a job, and its result once it is done."""
+    return answer(show_job.run(gateway.works, options))
 
 
 @router.get("/jobs/{job}/events")
 @lasts
-def follow_job(job: str, gateway: Served, _: Owner) -> Response:
+def events(
+    options: Annotated[JobOptions, query(follow_job, job="job")], gateway: Served, _: Owner
+) -> Response:
     """Follow a job as server-sent events: ``step``, and ``end`` once."""
-    gateway.works.find(job)
-    return StreamingResponse(gateway.works.events(job), media_type="text/event-stream")
+    return StreamingResponse(follow_job.run(gateway.works, options), media_type="text/event-stream")
 
 
 @router.delete("/jobs/{job}")
-def cancel_job(job: str, gateway: Served, _: Owner) -> Response:
-    """Call a job off; it stops at its next step, and nobody sees what it had written."""
-    return answer(gateway.works.call_off(job), 202)
+def cancel(
+    options: Annotated[JobOptions, query(cancel_job, job="job")], gateway: Served, _: Owner
+) -> Response:
+    """Cancel a job. It stops at its next step, and nothing that it wrote is visible."""
+    return answer(cancel_job.run(gateway.works, options), 202)
 
 
 @router.get("/receipts")
