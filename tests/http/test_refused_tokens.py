@@ -29,7 +29,7 @@ from satchel.seal.tokens.scope import Tags, Wildcard
 from satchel.seal.tokens.token import Permission, signed_token
 from satchel.surfaces.http.gateway import PROOF, TOKEN, asked_of
 from satchel.surfaces.mcp.asking import Asker
-from satchel.surfaces.mcp.server import Tools
+from satchel.surfaces.mcp.tools import Tools
 
 TEA, SAFE = "Ada drinks tea", "the safe is behind the stove"
 DRINKS = Tags(any_of=("drinks",))

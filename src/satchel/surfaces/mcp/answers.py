@@ -1,16 +1,19 @@
 """What tools answer: the text for the model, and what a program needs of it as values."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
-from satchel.actions.memories.changing import Revised
-from satchel.actions.memories.remembering import Remembered
-from satchel.actions.sessions.branching import Forked
-from satchel.rehydrate.listing import Listing
-from satchel.rehydrate.rehydrated import Rehydrated
+if TYPE_CHECKING:
+    from satchel.actions.memories.changing import Revised
+    from satchel.actions.memories.remembering import Remembered
+    from satchel.actions.sessions.branching import Forked
+    from satchel.rehydrate.listing import Listing
+    from satchel.rehydrate.rehydrated import Rehydrated
 
 _PREFIX = "blake3:"
 _SHORT = 12

@@ -1,5 +1,6 @@
 """``satchel mcp``: memory for agent hosts."""
 
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -104,12 +105,16 @@ def _show(tools: Sequence[Tool] | None) -> None:
 
 def _serve_streams(settings: Settings, bank: str | None, toolsets: tuple[str, ...]) -> None:
     """Serve the host that started this program, as whoever started that."""
+    gc.disable()  # the protocol's types live as long as the server: no look for cycles finds any
     from satchel.api.satchel import Satchel, opened
     from satchel.surfaces.mcp.asking import Asker
     from satchel.surfaces.mcp.server import server
 
     with opened(Satchel, settings, bank=bank) as satchel:
-        server(Asker(satchel=satchel, settings=settings, bank=bank), toolsets).run("stdio")
+        made = server(Asker(satchel=satchel, settings=settings, bank=bank), toolsets)
+        gc.freeze()
+        gc.enable()
+        made.run("stdio")
 
 
 def _serve_http(settings: Settings, bank: str | None, port: int) -> None:

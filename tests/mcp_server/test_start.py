@@ -1,0 +1,115 @@
+"""What `satchel mcp` imports until it has listed its tools."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+OPTIONAL = frozenset(
+    {
+        "satchel.actions.bank_health",
+        "satchel.actions.importing.importing",
+        "satchel.actions.moving",
+        "satchel.actions.operating.conversions",
+        "satchel.actions.operating.exports",
+        "satchel.actions.operating.imports",
+        "satchel.actions.sessions.branching",
+        "satchel.actions.waking.rehydrating",
+        "satchel.files.exchange.memory_tool",
+        "satchel.surfaces.mcp.toolsets",
+        "satchel.transfer.between_banks",
+    }
+)
+"""What only the tools of toolsets need."""
+
+LATER = frozenset(
+    {
+        "satchel.actions.diagnosing",
+        "satchel.actions.waking.listings",
+        "satchel.rehydrate",
+        "satchel.surfaces.http.app",
+        "fastapi",
+        "multiprocessing.queues",
+        "numpy",
+    }
+)
+"""What calls need, or the gateway."""
+
+MAIN = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+sys.argv = ["satchel", *sys.argv[1:]]
+from satchel.surfaces.cli.main import main
+main()
+"""
+
+HELLO = [
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+]
+
+
+def started(*arguments: str) -> tuple[list[str], set[str]]:
+    """Return the tools that a server lists, and the modules that it has imported by then."""
+    with subprocess.Popen(
+        [sys.executable, "-c", MAIN, "mcp", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("".join(json.dumps(each) + "\n" for each in HELLO))
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        _, modules = process.communicate()
+    assert process.returncode == 0
+    (listed,) = (each["result"]["tools"] for each in answers if each["id"] == 2)
+    return [tool["name"] for tool in listed], set(modules.split())
+
+
+@pytest.mark.usefixtures("own_home")
+def test_a_server_with_the_core_tools_imports_nothing_of_toolsets_or_calls() -> None:
+    """A host starts it for every session, and mostly wants the core tools."""
+    tools, modules = started()
+    assert tools == ["remember", "recall", "list", "show", "update", "forget"]
+    assert "satchel.surfaces.mcp.tools" in modules
+    assert sorted((OPTIONAL | LATER) & modules) == []
+
+
+@pytest.mark.usefixtures("own_home")
+def test_a_server_with_all_toolsets_imports_what_they_need() -> None:
+    """So the list above names modules that there are."""
+    tools, modules = started("--toolset", "all")
+    assert len(tools) > 6
+    assert sorted(OPTIONAL - modules) == []
+
+
+@pytest.mark.usefixtures("own_home")
+def test_each_toolset_adds_its_own_tools() -> None:
+    """The tools of a toolset are those of its name alone."""
+    core, _ = started()
+    added = {
+        name: set(started("--toolset", name)[0]) - set(core)
+        for name in ("context", "files", "artifacts", "sessions")
+    }
+    assert added == {
+        "context": {"rehydrate", "list_banks"},
+        "files": {"memory"},
+        "artifacts": {"verify_memory", "pam_export_memory", "pam_import_memory"},
+        "sessions": {"session_fork"},
+    }
