@@ -15,6 +15,7 @@ from satchel.api.sessions import Sessions
 from satchel.api.sharing.owning import Owners
 from satchel.api.sharing.tokens import Tokens
 from satchel.api.upkeep.backups import Backups
+from satchel.api.upkeep.keys import Keys
 from satchel.api.waking import Quarantine
 from satchel.ports.operations import INTERFACES, Field, Operation, operations
 from satchel.surfaces.cli._parser import tree
@@ -22,7 +23,7 @@ from satchel.surfaces.cli._tree import Command, Group
 from satchel.surfaces.http.app import routers
 from satchel.surfaces.mcp.server import server
 
-CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Owners, Quarantine, Code, Backups, Agents)
+CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Owners, Quarantine, Code, Backups, Keys, Agents)
 
 Place = tuple[str, str]
 """An operation's name, and where it is: a command, a method, a route, a tool."""

@@ -7,15 +7,13 @@ the folder that is given, or the current one.
 import sys
 from pathlib import Path
 
-from satchel import Bank, Satchel, SatchelError
-from satchel.actions.config import load_settings
-from satchel.actions.signing import create_key
+from satchel import Bank, Keys, Satchel, SatchelError
 
 
 def main(folder: Path) -> None:
     """Tell the story, one agent after the other."""
     for name in ("manager", "specialist"):
-        create_key(load_settings(), name)  # in earnest each makes its own, on its own machine
+        Keys().create(name)  # in earnest each makes its own, on its own machine
     with Satchel.open() as satchel:
         bank = satchel.bank()
         bank.remember("Ship the import on Friday", type="working", tags=["plan"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from satchel.api.sharing.attenuation import attenuate
     from satchel.api.transfer import convert, inspect, list_formats, verify
     from satchel.api.upkeep.backups import Backups
+    from satchel.api.upkeep.keys import Keys
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -33,6 +34,7 @@ _WHERE = {
     "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
     "Conversion": "satchel.actions.converting",
+    "Keys": "satchel.api.upkeep.keys",
     "Memory": "satchel.actions.memories.values",
     "Overview": "satchel.actions.inspecting",
     "Satchel": "satchel.api.satchel",
@@ -57,6 +59,7 @@ __all__ = [
     "Backups",
     "Bank",
     "Conversion",
+    "Keys",
     "Memory",
     "Overview",
     "Satchel",

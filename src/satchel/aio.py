@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from satchel.api.awaited.agents import Agents
     from satchel.api.awaited.amplihack import HierarchicalMemory, HierarchicalTransfer
     from satchel.api.awaited.backups import Backups
+    from satchel.api.awaited.keys import Keys
     from satchel.api.awaited.pipeline import pipeline
     from satchel.api.awaited.stores import Bank, Satchel
     from satchel.api.awaited.transfer import (
@@ -30,6 +31,7 @@ _MODULES = {
     "agents": ("Agents",),
     "amplihack": ("HierarchicalMemory", "HierarchicalTransfer"),
     "backups": ("Backups",),
+    "keys": ("Keys",),
     "pipeline": ("pipeline",),
     "stores": ("Bank", "Satchel"),
     "transfer": (
@@ -45,6 +47,7 @@ __all__ = [
     "Bank",
     "HierarchicalMemory",
     "HierarchicalTransfer",
+    "Keys",
     "Satchel",
     "convert",
     "copy_store",

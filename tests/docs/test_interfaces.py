@@ -19,9 +19,8 @@ NO_OPERATION = {
     "Sessions": {"messages"},
 }
 VALUES = {
-    "Agents", "Backups", "Bank", "Conversion", "Memory", "Overview", "Satchel", "SatchelError",
-    "Sealed",
-    "Verification", "derive",
+    "Agents", "Backups", "Bank", "Conversion", "Keys", "Memory", "Overview", "Satchel",
+    "SatchelError", "Sealed", "Verification", "derive",
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ _GROUPS = {
     "code": ("bank.code", "index query show trees drop"),
     "agent": ("Agents()", "list show export"),
     "backup": ("Backups()", "run list verify restore prune drill"),
+    "key": ("Keys()", "create list export"),
 }
 CALLS = {
     **{name: f"bank.{name}" for name in _BANK},

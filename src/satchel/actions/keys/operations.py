@@ -19,6 +19,7 @@ from satchel.actions.keys.rotating import HandedOver, Rotated
 from satchel.actions.keys.told import BankTold, Owners
 from satchel.actions.options import (
     NOT_FOR_MODELS,
+    PROMPT,
     SECRETS,
     CoSigners,
     OptionalOutputFile,
@@ -30,12 +31,13 @@ from satchel.actions.options import (
 from satchel.actions.signing import KeyLine
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UsageError
-from satchel.ports.operations import Option, Options, operation, path_text, texts
+from satchel.ports.operations import Absent, Option, Options, operation, path_text, texts
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.key import SigningKey as Key
 from satchel.seal.signing.trust import Profile, Role, TrustedKey
 
 _ABSENT = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
+_NOT_SERVED = {**NOT_FOR_MODELS, "http": SECRETS}
 
 KeyName = Annotated[str, Option("Name of the key.", argument=True, values="key")]
 AnyKey = Annotated[
@@ -44,7 +46,11 @@ AnyKey = Annotated[
 ]
 Protect = Annotated[
     bool,
-    Option("Protect it with a passphrase: asked for, or SATCHEL_PASSPHRASE.", flag="--passphrase"),
+    Option(
+        "Protect it with a passphrase: asked for, or SATCHEL_PASSPHRASE.",
+        flag="--passphrase",
+        python=Absent(why="A program gives the passphrase itself."),
+    ),
 ]
 Ask = Callable[[], str]
 """Returns a passphrase that a person chooses."""
@@ -69,13 +75,16 @@ class KeyCreateOptions(Options):
     _: KW_ONLY
     role: Annotated[Role, Option("Use: owner signs artifacts; writer signs log heads.")] = "owner"
     protect: Protect = False
+    passphrase: Annotated[
+        str | None, Option("Passphrase that protects it. Default: none.", cli=PROMPT)
+    ] = None
 
 
 @operation(
     KeyCreateOptions,
     name="key create",
     example="satchel key create laptop --passphrase",
-    absent=_ABSENT,
+    absent=_NOT_SERVED,
 )
 def create_key(
     settings: Settings, options: KeyCreateOptions, *, new_passphrase: Ask | None = None
@@ -89,8 +98,13 @@ def create_key(
 
     Raises:
         TargetExistsError: If there is a key of that name.
+        UsageError: If it is to be protected, and there is no passphrase.
     """
-    passphrase = new_passphrase() if options.protect and new_passphrase is not None else None
+    passphrase = options.passphrase
+    if options.protect and passphrase is None:
+        if new_passphrase is None:
+            raise UsageError("a passphrase is needed to protect a key", field="passphrase")
+        passphrase = new_passphrase()
     signing.create_key(settings, options.name, role=options.role, passphrase=passphrase)
     return _public(settings, options.name)
 
@@ -101,7 +115,7 @@ class KeyListOptions(Options):
 
 
 @operation(
-    KeyListOptions, name="key list", example="satchel key list", items="keys", absent=_ABSENT
+    KeyListOptions, name="key list", example="satchel key list", items="keys", absent=_NOT_SERVED
 )
 def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
     """List the keys stored here, and the trusted keys of others."""
@@ -114,7 +128,13 @@ class KeyExportOptions(Options):
 
     name: KeyName = "default"
     _: KW_ONLY
-    secret: Annotated[bool, Option("Export the secret key itself; needs --output.")] = False
+    secret: Annotated[
+        bool,
+        Option(
+            "Export the secret key itself; needs --output.",
+            python=Absent(why="Secret keys are exported on the command line only."),
+        ),
+    ] = False
     output: OptionalOutputFile = None
     overwrite: Overwrite = False
 
@@ -123,7 +143,7 @@ class KeyExportOptions(Options):
     KeyExportOptions,
     name="key export",
     example="satchel key export laptop --secret -o laptop.key.json",
-    absent=_ABSENT,
+    absent=_NOT_SERVED,
 )
 def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
     """Export what others need to trust a key, or, with `--secret`, the key itself.

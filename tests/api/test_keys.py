@@ -1,0 +1,45 @@
+"""Signing keys from Python."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from satchel import Keys, aio
+from satchel.errors import TargetExistsError, UsageError
+
+
+def test_a_key_that_is_created_is_listed_and_its_public_part_exported(tmp_path: Path) -> None:
+    """In the home that is named; the file has what others need to trust the key, and no secret."""
+    keys = Keys(home=tmp_path / "home")
+    made = keys.create("agent", role="writer")
+    assert [(line.name, line.key) for line in keys.list()] == [("agent", made.key)]
+    exported = keys.export("agent", output=tmp_path / "agent.json")
+    assert (exported.key, exported.role) == (made.key, "writer")
+    assert made.key in (tmp_path / "agent.json").read_text()
+    assert "secret" not in (tmp_path / "agent.json").read_text()
+    with pytest.raises(TargetExistsError):
+        keys.create("agent")
+
+
+def test_a_passphrase_protects_a_key_and_none_is_left_unprotected_in_silence(
+    tmp_path: Path,
+) -> None:
+    """``protect`` is for the command line, which asks; here the passphrase is given."""
+    keys = Keys(home=tmp_path / "home")
+    with pytest.raises(UsageError, match="passphrase"):
+        keys.create("agent", protect=True)
+    assert keys.list() == []
+    keys.create("agent", passphrase="correct horse")  # noqa: S106 - of this test
+    assert [line.protected for line in keys.list()] == [True]
+
+
+def test_keys_are_awaited_too(tmp_path: Path) -> None:
+    """The same calls."""
+
+    async def run() -> None:
+        keys = aio.Keys(home=tmp_path / "home")
+        made = await keys.create("agent")
+        assert [line.key for line in await keys.list()] == [made.key]
+
+    asyncio.run(run())
