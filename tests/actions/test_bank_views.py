@@ -180,6 +180,7 @@ def test_the_lines_that_a_backup_setup_shows_configure_the_destination(
 def test_the_status_of_backups_names_each_configured_destination(tmp_path: Path) -> None:
     """One that has no backup yet is a problem; without any, there is nothing to check."""
     file, place = tmp_path / "satchel.toml", str(tmp_path / "backups")
+    file.touch()
     backups = Backups(config=file)
     assert backups.status() == []
     file.write_text(backups.setup(place).lines)
