@@ -21,7 +21,7 @@ def test_a_mem0_export_is_imported_in_bounded_memory(tmp_path: Path) -> None:
     """The work of the measurement below, once, on little."""
     source = data.write_mem0(tmp_path / "mem0.json", FEW)
     done = satchel("import", source, "--bank", "b", home=tmp_path / "home")
-    assert f"{FEW} new" in done.output
+    assert f"{FEW} memories added" in done.output
     assert done.peak_bytes < MEMORY_BOUND
 
 

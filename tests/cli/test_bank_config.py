@@ -190,17 +190,18 @@ def test_settings_go_along_with_a_copy_of_the_bank(satchel: Run, tmp_path: Path)
 
 
 def test_python_has_the_same_two_calls_sync_and_async(tmp_path: Path) -> None:
-    """A path is refused until the caller vouches for it."""
+    """A path in a program is its own choice; with roots, one outside them is refused."""
     path = tmp_path / "a.json"
     path.write_bytes(canonical({MARK: 1, "settings": {"recall_limit": 4}}))
     with Satchel.open(tmp_path / "a.db") as satchel:
         bank = satchel.bank()
-        with pytest.raises(PathRefusedError):
-            satchel.import_bank_config(bank.id, path)
         done = satchel.import_bank_config(bank.id, path)
         assert done.settings == {"recall_limit": 4}
-        with pytest.raises(PathRefusedError):
-            satchel.export_bank_config("default", tmp_path / "b.json")
+    with (
+        Satchel.open(tmp_path / "a.db", roots=[tmp_path / "allowed"]) as satchel,
+        pytest.raises(PathRefusedError),
+    ):
+        satchel.import_bank_config(bank.id, path)
 
     async def export() -> None:
         async with aio.Satchel.open(tmp_path / "a.db") as opened:

@@ -43,7 +43,7 @@ def test_the_first_bank_stays_the_default_when_others_are_created(
     assert satchel("import", mem0, "--bank", "assistant").status == 0
     ran = satchel("import", of_owners(tmp_path / "owners.json"))
     assert ran.status == 0
-    assert "created 3 banks; the default bank is as before" in ran.err
+    assert "created 3 banks; the default bank is unchanged" in ran.err
     assert "Ada drinks tea" in satchel("recall", "tea").out
     assert satchel("list", "--json").json["memories"][0]["text"] == "Ada drinks tea"
     assert default_of(satchel) == ["default"]

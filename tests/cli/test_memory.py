@@ -54,7 +54,7 @@ def test_a_conflict_is_told_with_the_first_ids(satchel: Run, tmp_path: Path) -> 
     path = tmp_path / "in.json"
     path.write_text(json.dumps(document))
     ran = satchel(*first, path, "--merge")
-    assert "other versions of what was there: 1" in ran.err
+    assert "other versions of what the agent had: 1" in ran.err
     assert "'sem-1' of amplihack" in ran.err
     assert satchel(*first, path, "--merge", "--on-conflict", "error").status == 1
 

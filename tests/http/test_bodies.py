@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import httpx2 as httpx
@@ -207,6 +208,21 @@ def test_attack_connections_of_nobody_beyond_what_is_allowed_are_hung_up_on() ->
     connections.closed(3)
     assert hung_up == [1, 2]
     assert len(connections) == 2
+
+
+def test_a_client_whose_body_comes_late_is_not_reset(exposed: Server) -> None:
+    """A connection that is closed while a body arrives is reset, and the answer may be lost."""
+    head = _head(exposed, "POST", "/v1/banks", PRESENTED, "Content-Length: 20")
+    for moment in range(100):
+        with _connect(exposed) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.sendall(head)
+            sleep(moment / 20_000)
+            client.sendall(b"x" * 20)
+            answer = client.recv(1 << 16)
+            while part := client.recv(1 << 16):  # a reset would be an error
+                answer += part
+        assert re.match(rb"HTTP/1.1 4\d\d ", answer), answer
 
 
 def test_attack_pipelined_bodies_of_nobody_are_not_read(exposed: Server) -> None:

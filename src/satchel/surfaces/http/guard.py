@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from satchel.surfaces.http.answers import problem
@@ -94,7 +95,8 @@ class Guard:
     """Refuses what no route has to see. ASGI middleware.
 
     Nothing of a body is read here: who asks is found out before, for each route
-    (``satchel.surfaces.http.admission``). A connection with a body that nobody wanted is closed.
+    (``satchel.surfaces.http.admission``). Of a body that nobody wanted, a small rest is dropped; a
+    connection with more of it is closed.
 
     Args:
         app: What is behind it.
@@ -138,6 +140,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 closing = [(b"connection", b"close")] if unread else []
+                if closing:
+                    await _read_rest(scope, receive)
                 message["headers"] = [*message["headers"], *_SAFE, *closing]
             await send(message)
 
@@ -172,6 +176,25 @@ _SAFE = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+
+
+_REST_BYTES = 16 << 10
+_REST_SECONDS = 0.5
+
+
+async def _read_rest(scope: Scope, receive: Receive) -> None:
+    """Read the rest of a small body that nobody wanted.
+
+    A connection that is closed while parts of the body still arrive is reset, and the client
+    may lose the answer that says why it was refused.
+    """
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"").decode("latin-1")
+    if b"expect" in headers or not length.isdigit() or int(length) > _REST_BYTES:
+        return
+    with anyio.move_on_after(_REST_SECONDS):
+        while (await receive()).get("more_body", False):
+            pass
 
 
 def announces_body(scope: Scope) -> bool:
