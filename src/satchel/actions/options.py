@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from satchel.actions.paths.permission import Permission
-from satchel.jobs.callbacks import OnRecord
 from satchel.ports.operations import Absent, Option, Options, PathText, texts
 
 Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
@@ -168,7 +167,7 @@ OnProgress = Annotated[
     Option("Called with the number of records done, and of all of them.", cli=BAR, http=ONE_ANSWER),
 ]
 RecordProgress = Annotated[
-    OnRecord | None,
+    Callable[[int, int, str | None], Any] | None,
     Option(
         "Called with the number of records done, of all, and the ID of the last; may be async."
         " What it raises ends the transfer.",
