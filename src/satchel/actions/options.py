@@ -254,3 +254,12 @@ class SelectionOptions(Options):
     as_of: Annotated[
         int | None, Option("As the bank was when its log had this many records.", minimum=1)
     ] = None
+    ids: Annotated[
+        Texts,
+        Option(
+            "Only this memory: ID or unique ID prefix. Repeatable.",
+            flag="--id",
+            metavar="ID",
+            max_items=1000,
+        ),
+    ] = ()

@@ -273,6 +273,7 @@ def create_artifact(source: ExportSource, options: ArtifactRequest) -> Export:
         until=options.until,
         owner=options.owner,
         as_of=options.as_of,
+        ids=options.ids,
     )
     return export.run(source, request)
 
@@ -355,6 +356,7 @@ def selected(options: SelectionOptions) -> Selection:
         until=_moment(options.until, "until"),
         owner=options.owner,
         as_of=options.as_of,
+        ids=texts(options.ids),
     )
 
 

@@ -14,6 +14,7 @@ import { cued, el, empty, link, plain, to } from "./making.js";
 import { entry } from "./memory.js";
 import { receipts } from "./receipts.js";
 import { sessions } from "./sessions.js";
+import { settings } from "./settings.js";
 import { owners, tokens } from "./sharing.js";
 import { into, operator } from "./telling.js";
 import { verifying } from "./verifying.js";
@@ -45,8 +46,8 @@ async function ofBank(id, part, rest, query) {
     log: () => log(id, query),
     compare: () => comparison(id, query),
     import: () => importing(id),
-    export: () => exporting(id),
-    quarantine: () => quarantine(id),
+    export: () => exporting(id, query),
+    quarantine: () => quarantine(id, show),
     tokens: () => tokens(id),
     owners: () => owners(id),
   };
@@ -84,6 +85,7 @@ async function shown() {
     jobs: () => jobs(),
     receipts: () => receipts(rest[0], query),
     backups: () => backups(),
+    settings: () => settings(),
   };
   await into(main, async () => (Object.hasOwn(pages, page) ? pages[page] : lost)());
   for (const one of document.querySelectorAll("nav [aria-current=page]")) {
