@@ -34,7 +34,7 @@ def test_settings_have_store_embedder_access_limits_and_origins(
     assert (found["file"], found["file_exists"]) == (str(config), True)
     assert found["store"] == {
         "kind": "sqlite",
-        "address": f"sqlite:///{own_home}/satchel.db",
+        "address": f"{own_home}/satchel.db",
         "chosen_by": "default",
         "is_encrypted": False,
         "requires_encryption": False,
@@ -63,9 +63,10 @@ def test_an_encrypted_store_is_reported_as_such(own_home: Path) -> None:
     ("lines", "state", "server"),
     [
         ('embedder = "ollama:nomic"', "configured", "http://127.0.0.1:11434"),
+        ('embedder = "openai:m@http://127.0.0.1:9/v1"', "configured", "http://127.0.0.1:9"),
         (
             'embedder = "openai:m@http://u:hidden@127.0.0.1:9/v1"',
-            "configured",
+            "not available",
             "http://127.0.0.1:9",
         ),
         ('embedder = "openai"', "not available", None),

@@ -35,7 +35,7 @@ def test_settings_show_what_the_server_runs_with_and_what_changes_it(
     embedder.get_by_text("static-idf", exact=True).wait_for()
     embedder.get_by_text("ready").wait_for()
     embedder.locator("table").scroll_into_view_if_needed()
-    page.wait_for_function("!document.querySelector('.part table').textContent.includes('…')")
+    embedder.locator("tbody tr", has_text="assistant").filter(has_not_text="…").wait_for()
     backups = _part(page, "Backups")
     backups.get_by_text("30 days").wait_for()
     backups.get_by_text("off", exact=True).wait_for()

@@ -123,7 +123,7 @@ const item = (picked, ...parts) => (picked ? el("li", { class: "pickable" }, pic
 const figures = (rows) => el("div", { class: "figures" }, rows.filter(Boolean).map(([what, much, where]) =>
   el(where ? "a" : "div", { href: where, class: where ? "figure" : null }, el("b", {}, number(much)), el("span", { class: "soft small" }, what))));
 
-export async function bank(id, query) {
+export async function bank(id, query, again) {
   const stats = await get(path("banks", id));
   const list = el("div"), months = stats.months ?? {};
   const span = /^\d{4}(-\d{2})?$/.test(query.get("when") ?? "") ? query.get("when") : "";
@@ -144,11 +144,8 @@ export async function bank(id, query) {
   const go = () => { location.hash = address({}); };
   for (const one of [type, time, past]) one.addEventListener("change", go);
   sort.addEventListener("change", () => { location.hash = address({ sort: sort.value }); });
-  const show = () => into(list, () => {
-    const picked = selection(id, show);
-    return query.get("q") ? recalled(id, query, span, picked) : page(id, query, span, picked);
-  });
-  show();
+  const picked = selection(id, again); // counts and facets change, too
+  into(list, () => (query.get("q") ? recalled(id, query, span, picked) : page(id, query, span, picked)));
   return [
     figures([
       ["memories", stats.memories], ["log entries", stats.records, to("b", id, "log")], ["imports", stats.imports, to("b", id, "import")],

@@ -51,7 +51,7 @@ async function ofBank(id, part, rest, query) {
     tokens: () => tokens(id),
     owners: () => owners(id),
   };
-  const show = () => into(place, () => (Object.hasOwn(parts, part) ? parts[part] : part === undefined ? () => bank(id, query) : lost)());
+  const show = () => into(place, () => (Object.hasOwn(parts, part) ? parts[part] : part === undefined ? () => bank(id, query, show) : lost)());
   show();
   return [
     el("p", { class: "small path" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),
