@@ -24,7 +24,7 @@ MOST_APART, FAR, MOST_FAR = 0.03, 0.2, 0.05
 """Mean difference of cells; what is far for one; and how many may be so far. From 0 to 1."""
 
 LANDMARKS = (
-    "header, #pages, main, h1, .tabs, form, .cards, .drawing, .list, .sides, table, .bar, .part"
+    "header, #pages, main, h1, .tabs, form, .cards, .drawing, .list, .sides, table, div.bar, section.part"
 )
 
 # A screenshot as its grid: the mean of each cell, as a small PNG, and as numbers.
@@ -52,7 +52,7 @@ _GRID = """async ([png, cell]) => {
 
 _PLACES = """(landmarks) => Object.fromEntries([...document.querySelectorAll(landmarks)]
   .filter((one) => one.checkVisibility()).map((one) => [one, one.getBoundingClientRect()])
-  .filter(([, box]) => box.top < innerHeight).map(([one, box], at, all) => {
+  .filter(([, box]) => box.top < innerHeight && box.bottom > 0).map(([one, box], at, all) => {
     const name = one.id || one.className.split(" ")[0] || one.tagName.toLowerCase();
     const before = all.slice(0, at).filter(([other]) =>
       (other.id || other.className.split(" ")[0] || other.tagName.toLowerCase()) === name).length;
@@ -132,7 +132,7 @@ def _moved(found: dict[str, list[float]], wanted: dict[str, list[float]]) -> lis
     wrong = sorted(found.keys() ^ wanted.keys())
     for name in found.keys() & wanted.keys():
         (x, y, wide), (x0, y0, wide0) = found[name], wanted[name]
-        if abs(x - x0) > 0.03 or abs(wide - wide0) > 0.1 or abs(y - y0) > 0.03 + 0.12 * y0:
+        if abs(x - x0) > 0.03 or abs(wide - wide0) > 0.1 or abs(y - y0) > 0.03 + 0.12 * abs(y0):
             wrong.append(f"{name}: {found[name]} instead of {wanted[name]}")
     return wrong
 

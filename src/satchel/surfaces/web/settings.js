@@ -142,14 +142,18 @@ function access(one, banks) {
       ["Revoke a token", "satchel token revoke TOKEN"], ["List and trust keys", "satchel key list"]));
 }
 
+const pairs = (rows) => el("dl", { class: "pairs limits" }, rows.map(([name, ...value]) => [el("dt", {}, name), el("dd", {}, value)]));
+
 function limits(found) {
   const records = found.values.filter((one) => one.name.startsWith("limits."));
   return part("Limits",
-    table(["records and files", "limit", "from"], records.map((one) => {
+    el("h3", {}, "Records and files"),
+    pairs(records.map((one) => {
       const name = one.name.slice("limits.".length);
-      return [RECORDS[name] ?? name.replaceAll("_", " "), sized(one.name, one.value), origin(one)];
+      return [RECORDS[name] ?? name.replaceAll("_", " "), sized(one.name, one.value), one.origin === "default" ? "" : [" (", origin(one), ")"]];
     })),
-    table(["requests", "limit"], Object.entries(found.requests).map(([name, value]) =>
-      [REQUESTS[name] ?? name.replaceAll("_", " "), name === "per_second" && !value ? "none" : sized(name, value)])),
+    el("h3", {}, "Requests"),
+    pairs(Object.entries(found.requests).map(([name, value]) =>
+      [REQUESTS[name] ?? name.replaceAll("_", " "), name === "per_second" && !value ? "no limit" : sized(name, value)])),
     changes(["Requests", "satchel serve --concurrency N --per-second N"], ["Records and files, in the configuration file under [limits]", "entry_bytes = 2000000"]));
 }
