@@ -24,7 +24,8 @@ MOST_APART, FAR, MOST_FAR = 0.03, 0.2, 0.05
 """Mean difference of cells; what is far for one; and how many may be so far. From 0 to 1."""
 
 LANDMARKS = (
-    "header, #pages, main, h1, .tabs, form, .cards, .drawing, .list, .sides, table, div.bar, section.part"
+    "header, #pages, main, h1, .tabs, form, .cards, .drawing, .list, .sides, table, div.bar,"
+    " section.part"
 )
 
 # A screenshot as its grid: the mean of each cell, as a small PNG, and as numbers.
