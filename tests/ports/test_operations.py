@@ -157,8 +157,11 @@ def test_the_method_takes_the_options_as_keywords() -> None:
     box = Box()
     assert box.pack("blue", count=2) == DEFAULTS | {"name": "blue", "count": 2}
     assert box.packed == ["blue"]
-    with pytest.raises(TypeError, match="colour"):
-        box.pack(colour="blue")  # type: ignore[call-arg]  # a misspelt option is never ignored
+    given: Any = {"coutn": 2}  # a misspelt option is never ignored
+    with pytest.raises(TypeError, match=r"pack\(\) .* 'coutn'\. Did you mean 'count'\?"):
+        box.pack("blue", **given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'internal'"):
+        box.pack("blue", internal=1)
 
 
 def cli(*words: str) -> tuple[int, str, list[dict[str, Any]]]:

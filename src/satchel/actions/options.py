@@ -178,6 +178,73 @@ RecordProgress = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
+class SigningOptions(Options):
+    """Which key signs."""
+
+    signing_key: SigningKey = None
+    passphrase: Passphrase = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoSigningOptions(SigningOptions):
+    """Which keys of owners sign together."""
+
+    co_signers: CoSigners = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerOptions(CoSigningOptions):
+    """Which owners sign a decision about a bank, and where it is proposed to more of them."""
+
+    propose: Propose = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncryptionOptions(Options):
+    """Whom a file is encrypted for."""
+
+    encrypt_to: EncryptTo = ()
+    file_passphrase: FilePassphrase = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossOptions(Options):
+    """Which losses a transfer may have, and where its receipt is copied to."""
+
+    accept_loss: AcceptLoss = ()
+    receipt: Receipt = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustOptions(Options):
+    """Whose sealed files are read, and which of other verdicts."""
+
+    unsafe_accept: UnsafeAccept = ()
+    trusted_keys: TrustedKeys = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(Options):
+    """Which file is written, if one is."""
+
+    output: OptionalOutputFile = None
+    overwrite: Overwrite = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopeOptions(Options):
+    """Only memories of a type, or of an owner."""
+
+    type: Annotated[
+        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
+    ] = ()
+    user: Annotated[str | None, Option("Only of this user.")] = None
+    agent: Annotated[str | None, Option("Only of this agent.")] = None
+    run: Annotated[str | None, Option("Only of this run or conversation.")] = None
+    app: Annotated[str | None, Option("Only of this application.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PathOptions(Options):
     """Where the paths of a call may lead: anywhere, unless somebody says otherwise.
 

@@ -228,14 +228,16 @@ class Options:
 
 @cache
 def declared(kind: Any) -> tuple[Field, ...]:
-    """Return the options that callers may give, in the order of the options class.
+    """Return the options that callers may give: those of the class itself, then those of its bases.
 
     Raises:
         TypeError: If the declaration has no help.
     """
     hints = get_type_hints(kind, include_extras=True)
     found = []
-    for field in fields(kind):
+    annotated = (name for each in kind.__mro__ for name in vars(each).get("__annotations__", ()))
+    places = {name: place for place, name in enumerate(dict.fromkeys(annotated))}
+    for field in sorted(fields(kind), key=lambda field: places[field.name]):
         hint = hints[field.name]
         extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         option = next((extra for extra in extras if isinstance(extra, Option)), None)

@@ -45,7 +45,7 @@ from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
 from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import owner_keys
+from satchel.actions.signing import signers_of
 from satchel.actions.wiring import is_same, is_there, local_path, shown_address, store_of_the_moment
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
@@ -99,13 +99,7 @@ def restore_backup(
     """
     require_owner(settings, "backup")
     where = source_said(settings, path_text(options.destination))
-    decide = owners or partial(
-        owner_keys,
-        settings,
-        options.signing_key,
-        texts(options.co_signers),
-        passphrase=options.passphrase,
-    )
+    decide = owners or partial(signers_of, settings, options)
     with opened_catalogue(settings, where) as catalogue:
         try:
             return Restoring(settings, catalogue, options, decide).done()

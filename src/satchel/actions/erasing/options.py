@@ -9,7 +9,7 @@ from satchel.actions.options import (
     SERVER,
     DryRun,
     OnProgress,
-    Passphrase,
+    SigningOptions,
 )
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.screen.redacting import KINDS
@@ -136,7 +136,7 @@ class RedactOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class RecoverOptions(Options):
+class RecoverOptions(SigningOptions):
     """Which memory to recover, and where to."""
 
     memory: Annotated[
@@ -165,7 +165,6 @@ class RecoverOptions(Options):
             values="key",
         ),
     ] = None
-    passphrase: Passphrase = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,12 +21,9 @@ from satchel.actions.options import (
     NOT_FOR_MODELS,
     PROMPT,
     SECRETS,
-    CoSigners,
-    OptionalOutputFile,
-    Overwrite,
-    Propose,
+    OutputOptions,
+    OwnerOptions,
     Reason,
-    SigningKey,
 )
 from satchel.actions.signing import KeyLine
 from satchel.disk.writing import PRIVATE_FILE, writing
@@ -123,7 +120,7 @@ def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyExportOptions(Options):
+class KeyExportOptions(OutputOptions):
     """Which key to export, and where to."""
 
     name: KeyName = "default"
@@ -135,8 +132,6 @@ class KeyExportOptions(Options):
             python=Absent(why="Secret keys are exported on the command line only."),
         ),
     ] = False
-    output: OptionalOutputFile = None
-    overwrite: Overwrite = False
 
 
 @operation(
@@ -179,14 +174,11 @@ def _public(settings: Settings, name: str) -> KeyExport:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRotateOptions(Options):
+class KeyRotateOptions(OwnerOptions):
     """Which key to replace, and who signs it."""
 
     name: KeyName = "default"
     _: KW_ONLY
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    propose: Propose = None
 
 
 @operation(KeyRotateOptions, name="key rotate", example="satchel key rotate laptop", absent=_ABSENT)
@@ -210,6 +202,7 @@ def rotate_key(
     Raises:
         SigningKeyError: If there is no such key, its passphrase is wrong, or it was revoked.
     """
+    passphrase = passphrase or options.passphrase
     done = rotating.rotate_key(settings, options.name, passphrase=passphrase, owners=signers)
     return replace(done, proposal=_proposal(settings, options.propose, done.banks))
 
@@ -241,6 +234,7 @@ def hand_over_key(
         SigningKeyError: If there is no such key, or its passphrase is wrong.
         UsageError: If it replaced no other.
     """
+    passphrase = passphrase or options.passphrase
     done = rotating.hand_over(settings, options.name, passphrase=passphrase, owners=signers)
     return replace(done, proposal=_proposal(settings, options.propose, done.banks))
 
@@ -309,15 +303,12 @@ def trust_key(settings: Settings, options: KeyTrustOptions) -> TrustedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRetireOptions(Options):
+class KeyRetireOptions(OwnerOptions):
     """Which key to retire, and who signs it."""
 
     key: AnyKey
     _: KW_ONLY
     reason: Reason = None
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    propose: Propose = None
 
 
 @operation(

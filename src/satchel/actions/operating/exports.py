@@ -18,27 +18,24 @@ from satchel.actions.operating.providing import LiveBank, Owners, export_from
 from satchel.actions.options import (
     NO_FILES_FOR_MODELS,
     ONE_FILE,
-    AcceptLoss,
     AgentName,
     ContainedOptions,
     DryRun,
-    EncryptTo,
+    EncryptionOptions,
     FailOnLoss,
-    FilePassphrase,
+    LossOptions,
     Overwrite,
-    Passphrase,
     PathOptions,
-    Receipt,
     RecordProgress,
     ScrubSecrets,
     SelectionOptions,
-    SigningKey,
+    SigningOptions,
     Time,
     Unsigned,
     WithSidecar,
 )
 from satchel.actions.paths.permission import Permission, file_to_write, require_uncontained
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import signer_of
 from satchel.disk.outlet import Outlet
 from satchel.errors import SatchelError, UsageError
 from satchel.jobs.callbacks import teller
@@ -65,19 +62,13 @@ To = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportSettings(SelectionOptions):
+class ExportSettings(SelectionOptions, SigningOptions, EncryptionOptions, LossOptions):
     """Which memories to export, and how."""
 
     to: To = None
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
     unsigned: Unsigned = False
-    encrypt_to: EncryptTo = ()
-    file_passphrase: FilePassphrase = None
     agent: AgentName = None
     fail_on_loss: FailOnLoss = False
-    accept_loss: AcceptLoss = ()
-    receipt: Receipt = None
     scrub_secrets: ScrubSecrets = False
     include_entities: Annotated[
         bool,
@@ -316,7 +307,7 @@ def _options(
         if source.key is not None:
             key = source.key(options.signing_key)
         else:
-            key, _ = signing_key(settings, options.signing_key, passphrase=options.passphrase)
+            key = signer_of(settings, options)
     return ExportOptions(
         format=options.to,
         selection=selected(options),

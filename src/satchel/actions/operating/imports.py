@@ -17,18 +17,16 @@ from satchel.actions.options import (
     ONE_FILE,
     SERVER,
     SERVER_KEYS,
-    AcceptLoss,
     ContainedOptions,
     DryRun,
     IgnoreSidecar,
+    LossOptions,
     PathOptions,
-    Receipt,
     RecordProgress,
     ScrubSecrets,
     SkipBad,
     TextMember,
-    TrustedKeys,
-    UnsafeAccept,
+    TrustOptions,
 )
 from satchel.actions.paths.folders import input_to_read
 from satchel.actions.paths.permission import (
@@ -41,7 +39,7 @@ from satchel.actions.wiring import shown_address
 from satchel.disk.reading import OpenFile
 from satchel.errors import ReadOnlyStoreError
 from satchel.jobs.callbacks import teller
-from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
+from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.seal.artifact.body import Progress as OnBytes
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
@@ -64,7 +62,7 @@ From = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportSettings(Options):
+class ImportSettings(LossOptions, TrustOptions):
     """How to import."""
 
     from_: From = None
@@ -109,15 +107,11 @@ class ImportSettings(Options):
     skip_bad: SkipBad = False
     text_member: TextMember = None
     dry_run: DryRun = False
-    accept_loss: AcceptLoss = ()
     sidecar: Annotated[
         PathText | None,
         Option("The file's sidecar, if it is not beside it.", metavar="FILE", http=SERVER),
     ] = None
     ignore_sidecar: IgnoreSidecar = False
-    receipt: Receipt = None
-    unsafe_accept: UnsafeAccept = ()
-    trusted_keys: TrustedKeys = ()
     signing_key: Annotated[
         str | None,
         Option(
