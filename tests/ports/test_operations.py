@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from satchel.api.operations import method
 from satchel.errors import UsageError
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, declared, operation, operations
 from satchel.surfaces.cli._console import state
 from satchel.surfaces.cli._operations import command
@@ -136,6 +137,22 @@ def test_an_option_without_help_is_no_declaration() -> None:
 
     with pytest.raises(TypeError, match=r"Silent\.name has no help"):
         declared(Silent)
+
+
+def test_type_checkers_see_no_option_that_python_does_not_offer() -> None:
+    """A declaration that says one thing to them and another at run time is refused."""
+
+    @dataclass(frozen=True)
+    class Accepted(Options):
+        name: Annotated[str, Option("Name.", python=Absent(why="It has none."))] = ""
+
+    @dataclass(frozen=True)
+    class Unseen(Options):
+        name: Annotated[str, Option("Name.")] = unoffered.field(default="", init=False)
+
+    for kind in (Accepted, Unseen):
+        with pytest.raises(TypeError, match=r"\.name: .* go together"):
+            declared(kind)
 
 
 class Box:

@@ -290,8 +290,8 @@ def test_a_bank_tells_its_own(tmp_path: Path) -> None:
         found = duplicates(bank)
         few = duplicates(bank, limit=1)
 
-        assert [one.text for one in found.pairs] == [SEATS[1], SEATS[0] + "!"]
-        assert {one.like_text for one in found.pairs} == {SEATS[0]}
+        assert [one.memory.text for one in found.pairs] == [SEATS[1], SEATS[0] + "!"]
+        assert {one.like.text for one in found.pairs} == {SEATS[0]}
         assert (found.memories, found.found, len(few.pairs), few.found) == (5, 2, 1, 2)
         for wrong in (0.2, 1.5, float("nan")):
             with pytest.raises(UsageError):

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from satchel.actions.paths.permission import Permission
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, PathText, texts
 
 Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
@@ -74,14 +75,6 @@ Reason = Annotated[
     Option("Why, for the log.", max_length=1000, examples=["the work is done"]),
 ]
 DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
-Yes = Annotated[
-    bool,
-    Option(
-        "Do not ask for confirmation.",
-        python=Absent(why="A program is not asked."),
-        http=Absent(why="A request is not asked."),
-    ),
-]
 Overwrite = Annotated[bool, Option("Replace the file if it exists.", http=SERVER)]
 OutputFile = Annotated[
     PathText,
@@ -196,7 +189,7 @@ class CoSigningOptions(SigningOptions):
 class OwnerOptions(CoSigningOptions):
     """Which owners sign a decision about a bank, and where it is proposed to more of them."""
 
-    propose: Propose = None
+    propose: Propose = unoffered.field(default=None, init=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ from typing import (
 from msgspec import UNSET, UnsetType
 
 from satchel.errors import UsageError
+from satchel.ports import unoffered
 
 _C = TypeVar("_C")
 _O = TypeVar("_O")
@@ -231,7 +232,8 @@ def declared(kind: Any) -> tuple[Field, ...]:
     """Return the options that callers may give: those of the class itself, then those of its bases.
 
     Raises:
-        TypeError: If the declaration has no help.
+        TypeError: If the declaration has no help, or type checkers see another signature than
+            Python offers.
     """
     hints = get_type_hints(kind, include_extras=True)
     found = []
@@ -245,6 +247,10 @@ def declared(kind: Any) -> tuple[Field, ...]:
             continue
         if not option.help:
             raise TypeError(f"{kind.__name__}.{field.name} has no help")
+        if (option.python is None) is (unoffered.MARK in field.metadata):
+            raise TypeError(
+                f"{kind.__name__}.{field.name}: python=Absent(...) and unoffered.field(...) go together"
+            )
         default = field.default if field.default_factory is MISSING else field.default_factory()
         found.append(_field(field.name, get_args(hint)[0], default, option))
     return tuple(found)

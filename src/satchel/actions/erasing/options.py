@@ -11,6 +11,7 @@ from satchel.actions.options import (
     OnProgress,
     SigningOptions,
 )
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.screen.redacting import KINDS
 
@@ -151,12 +152,14 @@ class RecoverOptions(SigningOptions):
             values="file",
             python=_IN_MEMORY,
         ),
-    ] = None
-    overwrite: Annotated[bool, Option("Replace the file if it exists.", python=_IN_MEMORY)] = False
+    ] = unoffered.field(default=None, init=False)
+    overwrite: Annotated[bool, Option("Replace the file if it exists.", python=_IN_MEMORY)] = (
+        unoffered.field(default=False, init=False)
+    )
     sealed: Annotated[
         bool,
         Option("Write the age file, for whoever has its identity.", python=_IN_MEMORY),
-    ] = False
+    ] = unoffered.field(default=False, init=False)
     signing_key: Annotated[
         str | None,
         Option(

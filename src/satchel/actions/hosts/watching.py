@@ -50,6 +50,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.memory.times import now
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.report import Loss
 from satchel.transfer.incoming.planned import OnConflict
@@ -124,17 +125,19 @@ class WatchOptions(SigningOptions):
             values="bank",
         ),
     ] = None
-    once: Annotated[bool, Option("Capture once and exit, as a timer does.", python=_AGAIN)] = False
+    once: Annotated[bool, Option("Capture once and exit, as a timer does.", python=_AGAIN)] = (
+        unoffered.field(default=False, init=False)
+    )
     every: Annotated[
         str,
         Option(
             "How often: 15m, 1h, 6h, 1d. The first time is now.", parse=_interval, python=_AGAIN
         ),
-    ] = "1h"
+    ] = unoffered.field(default="1h", init=False)
     print: Annotated[
         Kind | None,
         Option("Print a timer that does it, and exit.", python=_AGAIN),
-    ] = None
+    ] = unoffered.field(default=None, init=False)
     dry_run: DryRun = False
 
     @property

@@ -9,11 +9,13 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.inferring.models import STATIC, embedder_of
+from satchel.actions.memories.values import Memory, memory_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.options import OnProgress
 from satchel.errors import MissingExtraError
 from satchel.memory.entries import Entry
 from satchel.memory.records import Model
+from satchel.memory.times import now
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row, texts_of
 from satchel.recall.generations import CURRENT
@@ -43,14 +45,24 @@ TAKEN_UP = (NearDuplicates.SKIP, NearDuplicates.MERGE)
 
 
 class NearPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two memories that say the same."""
+    """A record that an import reads, and the one that it repeats, read too or in the bank."""
 
     id: str
     text: str
     like: str
-    """Id of the earlier one, or of the one that is in the bank."""
+    """ID of the one that it repeats."""
 
     like_text: str
+    similarity: float
+
+
+class DuplicatePair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two memories that say the same."""
+
+    memory: Memory
+    like: Memory
+    """The earlier one."""
+
     similarity: float
 
 
@@ -67,7 +79,7 @@ class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
     found: int
     """Memories that say what an earlier one says."""
 
-    pairs: list[NearPair]
+    pairs: list[DuplicatePair]
     """Each such memory with the earlier one that it is most like."""
 
 
@@ -102,15 +114,17 @@ def duplicates(bank: OpenBank, options: DuplicatesOptions) -> Duplicates:
         twins, compared = texts.twins(options.similarity, options.progress), texts.pairs
     told = [(name, found[0]) for name, found in list(twins.items())[: options.limit]]
     with bank.ledger.reading() as view:
-        models = dict[str, Model]()
+        known, moment = dict[str, Memory](), now()
         ids = list(dict.fromkeys(each for name, twin in told for each in (name, twin.name)))
         for start in range(0, len(ids), _TOGETHER):
             there = view.get(ids[start : start + _TOGETHER])
-            models |= {name: logged.model for name, logged in there.items()}
+            known |= {
+                name: memory_of(view, logged, moment=moment) for name, logged in there.items()
+            }
     pairs = [
-        _pair(name, _words(models[name]), twin, _words(models[twin.name]))
+        DuplicatePair(memory=known[name], like=known[twin.name], similarity=twin.similarity)
         for name, twin in told
-        if name in models and twin.name in models  # erased meanwhile
+        if name in known and twin.name in known  # erased meanwhile
     ]
     return Duplicates(
         bank=bank.id,

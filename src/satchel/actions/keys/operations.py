@@ -28,6 +28,7 @@ from satchel.actions.options import (
 from satchel.actions.signing import KeyLine
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UsageError
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, operation, path_text, texts
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.key import SigningKey as Key
@@ -71,7 +72,7 @@ class KeyCreateOptions(Options):
     name: KeyName = "default"
     _: KW_ONLY
     role: Annotated[Role, Option("Use: owner signs artifacts; writer signs log heads.")] = "owner"
-    protect: Protect = False
+    protect: Protect = unoffered.field(default=False, init=False)
     passphrase: Annotated[
         str | None, Option("Passphrase that protects it. Default: none.", cli=PROMPT)
     ] = None
@@ -131,7 +132,7 @@ class KeyExportOptions(OutputOptions):
             "Export the secret key itself; needs --output.",
             python=Absent(why="Secret keys are exported on the command line only."),
         ),
-    ] = False
+    ] = unoffered.field(default=False, init=False)
 
 
 @operation(
@@ -388,7 +389,7 @@ class IdentityCreateOptions(Options):
 
     name: Annotated[str, Option("Letters, digits, dot, dash and underscore.", argument=True)]
     _: KW_ONLY
-    protect: Protect = False
+    protect: Protect = unoffered.field(default=False, init=False)
 
 
 @operation(

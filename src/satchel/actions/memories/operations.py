@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from satchel.actions.memories import changing, counting, listing, remembering, showing, walking
 from satchel.actions.memories import graph as graphs
-from satchel.actions.memories.changing import Edit, Moved, Revised
+from satchel.actions.memories.changing import Edit, MemoryChange, Revised
 from satchel.actions.memories.counting import Stats
 from satchel.actions.memories.graph import MOST_NODES, Graph
 from satchel.actions.memories.listing import Listing, Wanted
@@ -392,7 +392,7 @@ def correct(bank: OpenBank, options: UpdateOptions) -> Revised:
     items="memories",
     for_models=FEW_FOR_MODELS,
 )
-def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
+def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     """Forget memories: they are no longer listed or recalled. All that are named, or none.
 
     Their text stays in the log for the history; `restore` reverses it, `erase` removes the text.
@@ -417,7 +417,7 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     items="memories",
     absent=_OWNER_ONLY,
 )
-def restore(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
+def restore(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     """Restore memories that were forgotten. All that are named, or none.
 
     Raises:

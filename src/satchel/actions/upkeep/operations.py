@@ -14,6 +14,7 @@ from satchel.actions.keys.told import Owners
 from satchel.actions.options import (
     NOT_FOR_MODELS,
     SECRETS,
+    SERVER_KEYS,
     BankName,
     DryRun,
     OnProgress,
@@ -28,6 +29,7 @@ from satchel.actions.upkeep import whole_banks
 from satchel.actions.upkeep.whole_banks import Copied, Deleted
 from satchel.errors import UsageError
 from satchel.ledger.authority import Decision
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, operation
 from satchel.seal.signing.key import SigningKey as Key
 from satchel.transfer.between_banks import OnConflict
@@ -115,9 +117,9 @@ class BankCreateOptions(Options):
             "Name of the owner's signing key. Default: the configured one.",
             values="key",
             python=_OPENED,
-            http=Absent(why="The server signs with its own keys."),
+            http=SERVER_KEYS,
         ),
-    ] = None
+    ] = unoffered.field(default=None, init=False)
 
 
 @operation(

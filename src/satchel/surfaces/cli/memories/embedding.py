@@ -42,8 +42,8 @@ def show_embedded(result: Embedded) -> None:
 def show_duplicates(result: Duplicates) -> None:
     """Print each duplicate below the memory that it repeats."""
     for pair in result.pairs:
-        line(f"{pair.similarity:.3f}  {short(pair.id)}  ", gist(pair.text))
-        line(f"   like  {short(pair.like)}  ", gist(pair.like_text))
+        line(f"{pair.similarity:.3f}  {short(pair.memory.id)}  ", gist(pair.memory.text))
+        line(f"   like  {short(pair.like.id)}  ", gist(pair.like.text))
     left = result.found - len(result.pairs)
     more = f"; {left:,} are not shown: --limit" if left else ""
     message(f"{result.found:,} of {count(result.memories, 'memory')} repeat another one{more}")
