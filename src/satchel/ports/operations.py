@@ -249,7 +249,7 @@ def declared(kind: Any) -> tuple[Field, ...]:
             raise TypeError(f"{kind.__name__}.{field.name} has no help")
         if (option.python is None) is (unoffered.MARK in field.metadata):
             raise TypeError(
-                f"{kind.__name__}.{field.name}: python=Absent(...) and unoffered.field(...) go together"
+                f"{kind.__name__}.{field.name}: python=Absent() and unoffered.field() go together"
             )
         default = field.default if field.default_factory is MISSING else field.default_factory()
         found.append(_field(field.name, get_args(hint)[0], default, option))

@@ -5,7 +5,7 @@ At run time it is there, since other interfaces give it; ``api.operations`` refu
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["MARK", "field"]
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dataclasses import field as field  # noqa: PLC0414 - type checkers know no other function
 else:
 
-    def field(*, default, init):
+    def field(*, default: Any, init: bool) -> Any:
         """Return the field of an option, as ``field(default=None, init=False)``."""
         del init
         return dataclasses.field(default=default, metadata={MARK: True})
