@@ -15,8 +15,11 @@ The command line (``surfaces.cli._operations``), Python (``api.operations``), HT
 without an ``Option`` belongs to no interface: what runs the operation supplies it (``progress``).
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, update_wrapper
 from os import PathLike, fspath
@@ -42,8 +45,11 @@ from satchel.errors import UsageError
 from satchel.ports import unoffered
 
 _C = TypeVar("_C")
+_D = TypeVar("_D")
+_N = TypeVar("_N")
 _O = TypeVar("_O")
 _P = ParamSpec("_P")
+_Q = ParamSpec("_Q")
 _R = TypeVar("_R")
 
 INTERFACES = ("cli", "python", "http", "mcp")
@@ -310,6 +316,8 @@ class Operation(Generic[_C, _O, _P, _R]):
             object, such as ``{"backups": [...]}``.
         absent: Why an interface does not offer the operation at all, by interface.
         for_models: Why MCP offers only some of the options, where it does.
+        alias_of: Name of the operation that it is another name of, where it is one.
+        why: Why there is another name.
     """
 
     name: str
@@ -319,6 +327,8 @@ class Operation(Generic[_C, _O, _P, _R]):
     items: str = ""
     absent: Mapping[str, str]
     for_models: str = ""
+    alias_of: str = ""
+    why: str = ""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -335,7 +345,8 @@ class Operation(Generic[_C, _O, _P, _R]):
     def help(self) -> str:
         """The docstring of the function, without the sections for programmers."""
         text = inspect.getdoc(self.run) or ""
-        return text.split("\n\nArgs:\n")[0].split("\n\nRaises:\n")[0]
+        text = text.split("\n\nArgs:\n")[0].split("\n\nRaises:\n")[0]
+        return f"{text}\n\nAnother name of `{self.alias_of}`. {self.why}" if self.alias_of else text
 
     def offered(self, interface: str) -> tuple[Field, ...]:
         """Return the options that an interface offers."""
@@ -357,9 +368,52 @@ class Operation(Generic[_C, _O, _P, _R]):
             raise TypeError(f"{self.name} returns a list: declare its name with items=")
         return {self.items: [_plain(each) for each in result]}
 
+    def alias(
+        self,
+        options: Callable[_Q, _N],
+        *,
+        name: str,
+        why: str,
+        absent: Mapping[str, str] | None = None,
+    ) -> Callable[
+        [Callable[[_D, _N], AbstractContextManager[tuple[_C, _O]]]], Operation[_D, _N, _Q, _R]
+    ]:
+        """Declare another name of the operation, with the options that it has elsewhere.
+
+        It decorates a function that gives what this operation works on, and its options, for those
+        of the other name; the docstring says what is different.
+
+        Args:
+            options: The options class of the other name.
+            name: The other name, as the words of a command.
+            why: Whose name it is: a sentence.
+            absent: Why an interface does not offer it, by interface.
+        """
+
+        def declare(
+            adapt: Callable[[_D, _N], AbstractContextManager[tuple[_C, _O]]],
+        ) -> Operation[_D, _N, _Q, _R]:
+            def run(context: _D, given: _N) -> _R:
+                with adapt(context, given) as (target, same):
+                    return self.run(target, same)
+
+            made: Any = update_wrapper(run, adapt)
+            returns = inspect.signature(self.run, eval_str=True).return_annotation
+            made.__signature__ = inspect.signature(adapt).replace(return_annotation=returns)
+            declared_alias = operation(options, name=name, items=self.items, absent=absent)(run)
+            declared_alias.alias_of, declared_alias.why = self.name, why
+            return declared_alias
+
+        return declare
+
     def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
         """Run the operation; ``run`` takes its options as one object."""
         return self.run(context, self.options(*args, **options))
+
+
+def values_of(options: Options, kind: type[Options]) -> dict[str, Any]:
+    """Return the options that a base of an options class declares, by name."""
+    return {field.name: getattr(options, field.name) for field in fields(cast("Any", kind))}
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,7 +40,7 @@ from satchel.disk.outlet import Outlet
 from satchel.errors import SatchelError, UsageError
 from satchel.jobs.callbacks import teller
 from satchel.jobs.steps import Step
-from satchel.ports.operations import Option, PathText, operation, texts
+from satchel.ports.operations import Option, PathText, operation, texts, values_of
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import SourceAgent
@@ -195,21 +195,34 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
         LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If it cannot be written; nothing is left behind then.
     """
-    done = _exported(source, options, options.path)
-    if source.output is None:
-        return done
-    return structs.replace(done, output=str(options.path))
+    settings, permission = source.bank.settings, source.permission or options.permission
+    if options.receipt is not None:
+        with file_to_write(settings, options.receipt, permission):
+            pass
+    output: PathText | Outlet = source.output or options.path
+    if not isinstance(output, Outlet) and connector_for(str(output), options.to) is not None:
+        require_uncontained(settings, str(output), permission)
+        live = Path(output)
+        done = export_from(source.bank, live, _options(source, options, live))
+    else:
+        with file_to_write(settings, output, permission) as outlet:
+            done = export_from(source.bank, outlet, _options(source, options, outlet.path))
+    return done if source.output is None else structs.replace(done, output=str(options.path))
 
 
-@operation(
+@export.alias(
     ExportBankRequest,
     name="bank export",
+    why="Astrocyte documents it by this name, and refuses a path that nothing allows.",
     absent={
         "cli": "`satchel export --bank NAME` does it.",
         "mcp": "A model names no files.",
     },
 )
-def export_bank(banks: Banks, options: ExportBankRequest) -> Export:
+@contextmanager
+def export_bank(
+    banks: Banks, options: ExportBankRequest
+) -> Iterator[tuple[ExportSource, ExportRequest]]:
     """Export a bank to a file, by its name.
 
     An earlier export in the same format is replaced. With a provider set, the bank is one of the
@@ -226,8 +239,16 @@ def export_bank(banks: Banks, options: ExportBankRequest) -> Export:
         overwrite = options.overwrite
         if overwrite is None:
             overwrite = _is_earlier_export(output, options.to)
-        source = ExportSource(bank=banks.open(named(options.bank_id)), output=output)
-        return _exported(source, replace(options, overwrite=overwrite), options.path)
+        bank = banks.open(named(options.bank_id))
+        yield (
+            ExportSource(bank=bank, output=output, permission=permission),
+            ExportRequest(
+                output.path,
+                overwrite=overwrite,
+                sidecar=options.sidecar,
+                **values_of(options, ExportSettings),
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,25 +303,7 @@ def named(bank_id: str) -> str:
     return bank_id
 
 
-def _exported(
-    source: ExportSource, options: ExportRequest | ExportBankRequest, path: PathText
-) -> Export:
-    settings, permission = source.bank.settings, source.permission or options.permission
-    if options.receipt is not None:
-        with file_to_write(settings, options.receipt, permission):
-            pass
-    output: PathText | Outlet = source.output or path
-    if not isinstance(output, Outlet) and connector_for(str(output), options.to) is not None:
-        require_uncontained(settings, str(output), permission)
-        live = Path(output)
-        return export_from(source.bank, live, _options(source, options, live))
-    with file_to_write(settings, output, permission) as outlet:
-        return export_from(source.bank, outlet, _options(source, options, outlet.path))
-
-
-def _options(
-    source: ExportSource, options: ExportRequest | ExportBankRequest, output: Path
-) -> ExportOptions:
+def _options(source: ExportSource, options: ExportRequest, output: Path) -> ExportOptions:
     settings = source.bank.settings
     key = None
     if is_signed(output, options.to) and not options.unsigned and not options.dry_run:
@@ -313,7 +316,7 @@ def _options(
         selection=selected(options),
         key=key,
         lock=lock_for(settings, texts(options.encrypt_to), options.file_passphrase),
-        overwrite=bool(options.overwrite),
+        overwrite=options.overwrite,
         fail_on_loss=options.fail_on_loss,
         accept_loss=texts(options.accept_loss),
         sidecar=options.sidecar,
