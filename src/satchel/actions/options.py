@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from satchel.actions.paths.permission import Permission
 from satchel.ports import unoffered
@@ -174,6 +174,7 @@ RecordProgress = Annotated[
 class SigningOptions(Options):
     """Which key signs."""
 
+    are_last: ClassVar[bool] = True
     signing_key: SigningKey = None
     passphrase: Passphrase = None
 
@@ -182,6 +183,7 @@ class SigningOptions(Options):
 class CoSigningOptions(SigningOptions):
     """Which keys of owners sign together."""
 
+    are_last: ClassVar[bool] = True
     co_signers: CoSigners = ()
 
 
@@ -189,6 +191,7 @@ class CoSigningOptions(SigningOptions):
 class OwnerOptions(CoSigningOptions):
     """Which owners sign a decision about a bank, and where it is proposed to more of them."""
 
+    are_last: ClassVar[bool] = True
     propose: Propose = unoffered.field(default=None, init=False)
 
 
@@ -196,6 +199,7 @@ class OwnerOptions(CoSigningOptions):
 class EncryptionOptions(Options):
     """Whom a file is encrypted for."""
 
+    are_last: ClassVar[bool] = True
     encrypt_to: EncryptTo = ()
     file_passphrase: FilePassphrase = None
 
@@ -204,6 +208,7 @@ class EncryptionOptions(Options):
 class LossOptions(Options):
     """Which losses a transfer may have, and where its receipt is copied to."""
 
+    are_last: ClassVar[bool] = True
     accept_loss: AcceptLoss = ()
     receipt: Receipt = None
 
@@ -212,6 +217,7 @@ class LossOptions(Options):
 class TrustOptions(Options):
     """Whose sealed files are read, and which of other verdicts."""
 
+    are_last: ClassVar[bool] = True
     unsafe_accept: UnsafeAccept = ()
     trusted_keys: TrustedKeys = ()
 
@@ -220,6 +226,7 @@ class TrustOptions(Options):
 class OutputOptions(Options):
     """Which file is written, if one is."""
 
+    are_last: ClassVar[bool] = True
     output: OptionalOutputFile = None
     overwrite: Overwrite = False
 

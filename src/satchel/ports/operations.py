@@ -27,6 +27,7 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Concatenate,
     Generic,
     Literal,
@@ -225,6 +226,9 @@ class Options:
         UsageError: Naming the option that cannot be meant.
     """
 
+    are_last: ClassVar[bool] = False
+    """Set by a base whose options help texts list last: what many operations have in common."""
+
     def __post_init__(self) -> None:
         for field in declared(cast("Any", type(self))):
             given = getattr(self, field.name)
@@ -235,7 +239,7 @@ class Options:
 
 @cache
 def declared(kind: Any) -> tuple[Field, ...]:
-    """Return the options that callers may give: those of the class itself, then those of its bases.
+    """Return the options that callers may give, in the order in which help texts list them.
 
     Raises:
         TypeError: If the declaration has no help, or type checkers see another signature than
@@ -243,9 +247,9 @@ def declared(kind: Any) -> tuple[Field, ...]:
     """
     hints = get_type_hints(kind, include_extras=True)
     found = []
-    annotated = (name for each in kind.__mro__ for name in vars(each).get("__annotations__", ()))
-    places = {name: place for place, name in enumerate(dict.fromkeys(annotated))}
-    for field in sorted(fields(kind), key=lambda field: places[field.name]):
+    common = [each for each in kind.__mro__ if vars(each).get("are_last")]
+    last = {name for each in common for name in vars(each)["__annotations__"]}
+    for field in sorted(fields(kind), key=lambda field: field.name in last):
         hint = hints[field.name]
         extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         option = next((extra for extra in extras if isinstance(extra, Option)), None)

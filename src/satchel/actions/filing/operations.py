@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -74,6 +74,7 @@ class OpenFiles:
 class FileChangeOptions(Options):
     """What a file must be for a change of it, who makes the change, and why."""
 
+    are_last: ClassVar[bool] = True
     expected_sha: ExpectedSha = None
     actor: Actor = _ME
     reason: Reason = ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import date, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -73,6 +73,7 @@ Actor = Annotated[
 class ChangeOptions(Options):
     """Who changes a memory, and why."""
 
+    are_last: ClassVar[bool] = True
     reason: Reason = None
     actor: Actor = None
 
