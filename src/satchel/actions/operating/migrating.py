@@ -72,7 +72,7 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
         require_other(source, target.store)
         _note_default(target, asked)
         done = _Work(source, target, asked).all(_wanted(source, asked.banks))
-        if not asked.dry_run and has_store(target):
+        if not asked.dry_run and any(one.problem is None for one in done):
             done = _with_default(source, target, done, notes)
     found = Migrated(
         source=_place(source),
@@ -91,9 +91,10 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
 
 def _note_default(target: Settings, asked: MigrateOptions) -> None:
     """Make the only bank of the store that is written its default, before others join it."""
-    if not asked.dry_run and has_store(target):
-        with opened_at(target, target.store, read_only=True) as store:
-            note_default_bank(target, store)
+    with suppress(SatchelError):  # a store that cannot be opened is reported for each bank
+        if not asked.dry_run and has_store(target):
+            with opened_at(target, target.store, read_only=True) as store:
+                note_default_bank(target, store)
 
 
 def _with_default(
