@@ -4,24 +4,28 @@ from typing import Annotated
 
 from fastapi import Response
 
-from satchel.actions.agents.undo import UndoOptions, undo
+from satchel.actions.agents.undo import undo
 from satchel.actions.erasing.erasing import erase
 from satchel.actions.erasing.options import EraseOptions, PruneMemoryOptions, RedactOptions
 from satchel.actions.erasing.redacting import redact
-from satchel.actions.inferring.duplicates import DuplicatesOptions, duplicates
+from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.inferring.embedding import EmbedOptions, embed_bank
 from satchel.actions.opened import opened_bank
-from satchel.actions.operating.transfers import NoOptions, list_imports
+from satchel.actions.operating.transfers import list_imports
 from satchel.actions.upkeep.pruning import moment_of, prune_memories
 from satchel.api.operations import run_on
 from satchel.errors import UsageError
 from satchel.surfaces.http.admission import routes
-from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
-from satchel.surfaces.http.operations import body, query, serves
+from satchel.surfaces.http.bank_routes import add_route
+from satchel.surfaces.http.operations import body
 from satchel.surfaces.http.works import Tell, begun, with_progress
 
 router = routes(prefix="/v1/banks/{bank}", tags=["upkeep"])
+
+add_route(router, "GET", "/duplicates", duplicates, caller=Asking)
+add_route(router, "GET", "/imports", list_imports)
+add_route(router, "POST", "/undo", undo)
 
 _LOCAL = (None, "static", "static-idf", "minilm")
 
@@ -45,14 +49,6 @@ def embed(
         return caller.run(bank, embed_bank, with_progress(options, tell))
 
     return begun(gateway.works, "embed", work)
-
-
-@router.get("/duplicates")
-def list_duplicates(
-    bank: str, options: Annotated[DuplicatesOptions, query(duplicates)], caller: Asking
-) -> Response:
-    """List memories that repeat an earlier one, for review. Nothing is changed."""
-    return answer(caller.run(bank, duplicates, options))
 
 
 @router.post("/erase", status_code=202)
@@ -94,16 +90,3 @@ def prune(
             return prune_memories.run(opened, with_progress(options, tell))
 
     return begun(gateway.works, "prune", work)
-
-
-@router.get("/imports")
-@serves(list_imports)
-def imports(bank: str, caller: Owner) -> Response:
-    """List the imports into a bank, in the order in which they began."""
-    return answer(list_imports.json(caller.run(bank, list_imports, NoOptions())))
-
-
-@router.post("/undo")
-def undo_import(bank: str, options: Annotated[UndoOptions, body(undo)], caller: Owner) -> Response:
-    """Undo an import: remove what it added and restore what it replaced."""
-    return answer(caller.run(bank, undo, options))
