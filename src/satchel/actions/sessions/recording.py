@@ -13,6 +13,7 @@ from satchel.continuity.drafting import Recorder, about, new_session
 from satchel.continuity.elements import Tip
 from satchel.continuity.finding import find
 from satchel.errors import ChangedError, EmptyInputError, UsageError
+from satchel.jobs.undo import take_back
 from satchel.ledger.appending.batches import closing
 from satchel.ledger.logged import Unchanged
 from satchel.memory.messages import Changed, Said
@@ -21,7 +22,6 @@ from satchel.memory.records import Source
 from satchel.memory.times import now
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
-from satchel.transfer.incoming.batch import take_back
 from satchel.transfer.screening import Screening
 
 TOGETHER = 500
