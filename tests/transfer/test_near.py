@@ -15,7 +15,8 @@ from import_kit import bring, opened, rows, sealed_from, texts, write
 from satchel.actions.config import load_settings
 from satchel.actions.importing import work
 from satchel.actions.importing.undoing import undo_import
-from satchel.actions.inferring.duplicates import NearDuplicates, duplicates
+from satchel.actions.inferring.duplicates import NearDuplicates
+from satchel.actions.memories.duplicates import duplicates
 from satchel.actions.opened import opened_bank
 from satchel.errors import MissingExtraError, UsageError
 from satchel.inference.static_table import table

@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from satchel.actions.inferring.duplicates import Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
+from satchel.actions.memories.duplicates import Duplicates, duplicates
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.surfaces.cli._console import count, facts, gist, line, message, short, state
 from satchel.surfaces.cli._operations import command

@@ -3,8 +3,8 @@
 from satchel.actions.agents.undo import undo
 from satchel.actions.erasing.erasing import erase
 from satchel.actions.erasing.redacting import redact
-from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.inferring.embedding import EmbedOptions, embed_bank
+from satchel.actions.memories.duplicates import duplicates
 from satchel.actions.operating.transfers import list_imports
 from satchel.actions.upkeep.pruning import moment_of, prune_memories
 from satchel.errors import UsageError
