@@ -17,7 +17,6 @@ Trim = Callable[[bytes], bytes]
 """Takes the canonical bytes of a record, and returns them without what nobody asked for."""
 
 
-
 def unchanged(line: bytes) -> bytes:
     """Return a line as it is."""
     return line
