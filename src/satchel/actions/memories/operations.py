@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
-from satchel.actions.memories import changing, counting, listing, remembering, showing, walking
+from satchel.actions.memories import changing, listing, remembering, showing, walking
 from satchel.actions.memories import graph as graphs
 from satchel.actions.memories.changing import Edit, Moved, Revised
-from satchel.actions.memories.counting import Stats
 from satchel.actions.memories.graph import MOST_NODES, Graph
 from satchel.actions.memories.listing import Listing, Wanted
 from satchel.actions.memories.remembering import Remembered
@@ -200,13 +199,6 @@ class HistoryOptions(Options):
     limit: Annotated[
         int, Option("Maximum number of versions, the newest first.", minimum=1, maximum=1000)
     ] = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsOptions(Options):
-    """How to count."""
-
-    progress: OnProgress = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,12 +463,6 @@ def history(bank: OpenBank, options: HistoryOptions) -> History:
         UnknownMemoryError: If there is no such memory.
     """
     return showing.history(bank, options.memory, limit=options.limit)
-
-
-@operation(StatsOptions, name="stats", example="satchel stats", absent={"mcp": _FOR_MODELS})
-def stats(bank: OpenBank, options: StatsOptions) -> Stats:
-    """Count what a bank holds. Every memory is verified."""
-    return counting.stats(bank, progress=options.progress)
 
 
 @operation(

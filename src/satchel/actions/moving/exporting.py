@@ -34,7 +34,7 @@ from satchel.actions.receipts.putting_out import Judging, put_out
 from satchel.actions.receipts.sidecars import beside, refuse_other
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
 from satchel.actions.wiring import again_if_disturbed
-from satchel.disk.outlet import Outlet
+from satchel.disk.outlet import Outlet, refuse_existing
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.times import now
@@ -46,11 +46,7 @@ from satchel.seal.artifact.writing import ArtifactBuilder, Header
 from satchel.seal.encryption.files import locked
 from satchel.transfer.exporting import Outgoing, Taken, head_members, scope_of, take_out
 from satchel.transfer.receipts.census import Census
-from satchel.transfer.writing import (
-    is_own,
-    refuse_existing,
-    require_no_loss,
-)
+from satchel.transfer.writing import is_own, require_no_loss
 
 
 @dataclass(frozen=True, slots=True)

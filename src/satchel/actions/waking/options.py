@@ -11,7 +11,8 @@ from satchel.errors import UsageError
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
 from satchel.ports.operations import Absent, Option, Options
-from satchel.rehydrate.asked import Enforce, Framing, Judge, Similarity, Style
+from satchel.rehydrate.asked import Framing, Judge, Similarity, Style
+from satchel.rehydrate.policy import Enforce
 
 SummariserName = Literal["sentences", "openai"]
 

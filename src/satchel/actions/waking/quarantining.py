@@ -26,6 +26,7 @@ from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
+from satchel.memory.labels import said_by_entry
 from satchel.memory.parts import Component
 from satchel.memory.records import State, Status
 from satchel.memory.times import now
@@ -34,7 +35,6 @@ from satchel.ports.rows import Filter
 from satchel.recall.trust import effective_trust
 from satchel.rehydrate.asked import ENFORCED
 from satchel.rehydrate.enforcing.judging import FROM_OUTSIDE, is_released, reasons_against
-from satchel.rehydrate.formatting import said_by_entry
 from satchel.seal.sealing import seal
 
 ACTOR = "satchel quarantine scan"

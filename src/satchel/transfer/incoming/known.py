@@ -14,6 +14,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.disk.databases.keyed import PLAN_TIMES, Keyed
+from satchel.jobs.undo import side_name
 from satchel.ledger.erasure.targets import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
@@ -142,15 +143,6 @@ class Known:
 
     def __contains__(self, key: object) -> bool:
         return any(key in keys for keys in self._all)
-
-
-def side_name(place: int) -> str:
-    """Return the name of the value that an import leaves.
-
-    Args:
-        place: Of its source record in the log.
-    """
-    return f"{_SIDE}{place}"
 
 
 def packed(keys: Keyed) -> bytes:
