@@ -82,7 +82,7 @@ async function linked(bank, memory, retracted) {
   return [
     provenance(near, (thing) => to("b", bank, "e", thing), retracted),
     el("ul", { class: "list" }, near.things.map((thing) => el("li", {},
-      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.text || `${thing.type ?? "record"} ${short(thing.id)}`, 160)),
+      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.memory?.text || `${thing.type ?? "record"} ${short(thing.id)}`, 160)),
       chips(thing.by.type.replaceAll("_", " "), `${count(thing.hops, "step")} away`,
         thing.state === "current" ? null : chip(thing.state, "bad"))))),
     near.complete ? null : el("p", { class: "warn" }, "There are more links than are shown."),
