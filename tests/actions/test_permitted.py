@@ -22,10 +22,10 @@ from satchel.actions.config import load_settings
 from satchel.actions.erasing.options import RedactOptions
 from satchel.actions.erasing.redacting import redact
 from satchel.actions.filing.opened import files_of_bank, namespace_of
-from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.memories import walking
 from satchel.actions.memories.changing import Edit, correct, forget, restore, update
 from satchel.actions.memories.counting import stats
+from satchel.actions.memories.duplicates import duplicates
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.remembering import remember
 from satchel.actions.memories.showing import history, raw, show

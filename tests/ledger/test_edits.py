@@ -18,8 +18,8 @@ from satchel.actions.sessions.recording import Beginning, begin
 from satchel.actions.tokens.issuing import issue_token
 from satchel.actions.waking.quarantining import quarantine
 from satchel.conformance import edits
-from satchel.continuity.drafting import Said
 from satchel.ledger import fold_cache
+from satchel.memory.messages import Said
 from satchel.memory.records import Edge, FileVersion
 from satchel.ports.vectors import Generation
 from satchel.seal.sealing import seal
