@@ -172,7 +172,7 @@ def test_only_what_the_filters_leave_is_read(
 
 @pytest.mark.parametrize(
     ("reranker", "problem"),
-    [(Broken(), "weights are missing"), (Numberless(), "no number for each")],
+    [(Broken(), "weights are missing"), (Numberless(), "did not return a number for each")],
 )
 def test_a_failure_leaves_the_order_and_is_named(
     tmp_path: Path,

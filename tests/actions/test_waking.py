@@ -322,7 +322,7 @@ def test_a_file_that_nobody_signed_is_put_up_with_only_when_asked(tmp_path: Path
     path = tmp_path / "memories.json"
     rows = [{"id": "1", "memory": "tea is green", "user_id": "ada"}, {"id": "2", "memory": EVIL}]
     path.write_bytes(msgspec.json.encode({"results": rows}))
-    with pytest.raises(VerificationError, match="nobody signed"):
+    with pytest.raises(VerificationError, match="is not signed"):
         rehydrate_file(load_settings(), path, RehydrateOptions())
     source = FromFile(accepted=frozenset({Outcome.UNSIGNED}))
     found = rehydrate_file(load_settings(), path, RehydrateOptions(), source)

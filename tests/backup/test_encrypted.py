@@ -67,7 +67,7 @@ def test_what_is_encrypted_goes_there_and_back_for_whoever_has_the_identity(
         lambda: restored(here, where, str(tmp_path / "new.db")),
         lambda: drill_backup(here, destination=where),
     ):
-        with pytest.raises(EncryptionError, match="nothing here opens"):
+        with pytest.raises(EncryptionError, match="no identity here decrypts"):
             attempt()
     assert not (tmp_path / "new.db").exists()
     person = opening(here, safe[0])
@@ -247,7 +247,7 @@ def test_a_list_of_erasures_that_cannot_be_opened_stops_a_restore(
     assert not [name for name in files_in(where) if name.startswith(f"erased/{bank[7:]}")]
     for path in (here.home / "identities").iterdir():
         path.unlink()
-    with pytest.raises(EncryptionError, match="what was erased since"):
+    with pytest.raises(EncryptionError, match="list of later erasures"):
         restored(here, where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True)
     assert not (tmp_path / "n.db").exists()
     found = restored(

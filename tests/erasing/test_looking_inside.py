@@ -98,4 +98,4 @@ def test_what_is_packed_again_and_again_is_left_after_some_times() -> None:
         data = gzip.compress(data)
     inside = Inside(Unlocking())
     assert len(list(inside.within(Extent("deep", lambda: iter([data]))))) == 3
-    assert "too many times" in inside.closed[0]
+    assert "too many archives" in inside.closed[0]

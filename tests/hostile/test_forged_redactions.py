@@ -326,7 +326,7 @@ def test_what_the_bank_redacted_itself_is_never_made_whole() -> None:
     body = canonical(form)
     ledger.append([seal(draft)], forms={GENUINE.id: body})
     whole = seal(Redaction(entry=GENUINE.id, result=hash_of(GENUINE.value)))
-    with pytest.raises(RedactionRefusedError, match="only where an import brought"):
+    with pytest.raises(RedactionRefusedError, match="only if an import brought"):
         ledger.append([whole], forms={GENUINE.id: GENUINE.body})
 
 
@@ -339,7 +339,7 @@ def test_import_refuses_what_it_cannot_prove_in_words(tmp_path: Path) -> None:
     held = sections(log.bank, seal(draft), other, semantic=[form])
     held |= {"proofs": [log.proof(GENUINE), log.proof(other)]}
     path = written(tmp_path / "old.pam.jsonl", held, OWNER, **log.logged())
-    with pytest.raises(VerificationError, match="does not prove that the bank redacted"):
+    with pytest.raises(VerificationError, match="has no proof that the bank redacted"):
         bring(path, bank="v", trusted_keys=TRUSTED)
     accept = frozenset({Outcome.INCOMPLETE})
     done = bring(path, bank="v", trusted_keys=TRUSTED, unsafe_accept=accept)

@@ -211,7 +211,7 @@ def test_a_redacted_form_in_a_file_without_a_log_is_incomplete(judge: Any) -> No
     form, allowed = form_and_record(name)
     result = judge(sections(entry("child", name), allowed, semantic=[form]))
     assert result.outcome is Outcome.INCOMPLETE
-    assert "does not prove that the bank redacted" in told(result)
+    assert "has no proof that the bank redacted" in told(result)
 
 
 def test_a_whole_memory_beside_its_redaction_is_tampered(judge: Any, log: MemoryLog) -> None:
@@ -358,7 +358,7 @@ def test_a_proof_is_of_one_record_of_its_type_in_the_file(judge: Any, log: Memor
     one = entry("one")
     log.append(one)
     absent = sections(log.bank, proofs=[log.proof(one)])
-    assert "of no record" in told(judge(absent, **log.logged()))
+    assert "match no record" in told(judge(absent, **log.logged()))
     twice = sections(log.bank, one, proofs=[log.proof(one)] * 2)
     assert "twice" in told(judge(twice, **log.logged()))
 

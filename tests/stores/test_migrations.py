@@ -233,7 +233,7 @@ def test_a_database_that_is_not_ours_is_refused_and_left_as_it_is(
     connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreVersionError, match="not one of ours"):
+    with pytest.raises(StoreVersionError, match="not a Satchel database"):
         SqliteStore(path, read_only=read_only)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

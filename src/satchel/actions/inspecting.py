@@ -91,7 +91,7 @@ def _inspected(file: OpenFile, settings: Settings, source_format: str | None) ->
     for model in _models(reader, place, reading):
         tally.add(model)
     if not tally.records:
-        raise EmptyInputError("there is no memory in this file", file=place.name)
+        raise EmptyInputError("the file contains no memories", file=place.name)
     return Overview(
         file=place.name,
         format=name,

@@ -24,11 +24,11 @@ class DoctorOptions(Options):
     """What to verify, and whether to repair it."""
 
     deep: Annotated[
-        bool, Option("Report every problem, and verify every word of the search index.")
+        bool, Option("Verify everything, including the search index, and report every problem.")
     ] = False
     repair: Annotated[
         bool,
-        Option("Derive again what can be derived. What is damaged is set aside, never deleted."),
+        Option("Rebuild what can be derived. Damaged data is set aside, never deleted."),
     ] = False
     progress: OnProgress = None
 

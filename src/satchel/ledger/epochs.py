@@ -113,13 +113,17 @@ def require_continues(
     if (head.epoch, head.size) < (seen.epoch, seen.size):
         raise RolledBackError(
             f"the store has {head.size} records, {saw.who} saw {seen.size}",
-            hint="It was put back to an older state, or is an old copy. Restore the newer one."
-            " Where that is lost, an owner can accept that: satchel bank accept-loss.",
+            hint=(
+                "It was rolled back, or is an old copy. Restore the newer one. If that is lost, an "
+                "owner can accept the loss: satchel bank accept-loss."
+            ),
         )
     raise ForkedError(
         f"the store's first {seen.size} records are not those that {saw.who} saw",
-        hint="Somebody wrote another history. Restore a copy that agrees. Where this one is to"
-        " count, an owner can accept it: satchel bank accept-loss.",
+        hint=(
+            "The history was rewritten. Restore a copy that agrees. To accept this one as an "
+            "owner: satchel bank accept-loss."
+        ),
     )
 
 
@@ -160,28 +164,30 @@ def _standing(
         return BankStanding.OWN  # adopted on this machine
     if own or known & authority.former:
         raise AdoptedError(
-            f"the bank goes on under {adoption.key}, which no owner of it had a part in",
-            hint="Anybody can adopt a copy. Restore your own; or, if you know whose key this is,"
-            " trust it as an owner of this bank.",
+            f"the bank was adopted by {adoption.key}, without any of its owners",
+            hint=(
+                "Anyone can adopt a copy. Restore your own; or, if you recognise the key, trust it "
+                "as an owner of this bank."
+            ),
         )
     return BankStanding.STRANGER
 
 
 def _forked(one: Ended) -> str:
     return (
-        f"record {one.place} is a second succession of {one.key}, to {one.heir}; it does not count."
-        " Whoever made it has the old key: satchel key revoke"
+        f"record {one.place} is a second succession of {one.key}, to {one.heir}; it is ignored. "
+        "Its author has the old key: satchel key revoke"
     )
 
 
 def _note(saw: Seen, decided: Decided) -> str:
     decision = decided.decision
     named = decision.abandoned
-    by = "the one who adopted the bank" if decided.action == ADOPTED else "an owner"
+    by = "the adopter of the bank" if decided.action == ADOPTED else "an owner"
     text = (
-        f"{saw.who} saw {saw.head.size} records of this bank; {by} decided at {decided.at} that"
-        f" it goes on from the first {decision.resumed.size}"
+        f"{saw.who} saw {saw.head.size} records of this bank; {by} decided at {decided.at} to "
+        f"resume from the first {decision.resumed.size}"
     )
     if named != Point.of(saw.head):
-        text += f", knowing of {named.size if named is not None else decision.resumed.size}"
+        text += f", aware of {named.size if named is not None else decision.resumed.size}"
     return f"{text}: {decision.reason}" if decision.reason else text

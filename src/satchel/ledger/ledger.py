@@ -555,7 +555,7 @@ class _Transaction:
 
     def begin_import(self, size: int | None = None) -> None:
         if size not in (None, self.after.head.size):
-            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+            raise ChangedError("it was changed by another process", hint="Read it again.")
         self._import = self._ledger._begun(self.after)  # noqa: SLF001 - a part of it
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
@@ -580,7 +580,7 @@ class _Transaction:
             is_stored = stored == self._digest.value
         if not is_stored:
             raise StoreDamagedError(
-                "what was logged reads back otherwise; nothing of it was committed",
+                "the logged records read back differently; nothing was committed",
                 hint="The disk may be failing. See: satchel doctor --deep.",
             )
 
@@ -600,6 +600,9 @@ def _first(records: Sequence[Sealed | None]) -> Sealed:
 def _require_known(found: TrustedHead) -> None:
     if found.verdict.standing is BankStanding.STRANGER:
         raise ReadOnlyStoreError(
-            "this machine knows none of the bank's owners",
-            hint="Trust the owner's key, or: satchel bank adopt. It can be read as it is.",
+            "no owner of the bank is trusted on this machine",
+            hint=(
+                "To write, trust the owner's key, or run: satchel bank adopt. The bank can be read "
+                "without."
+            ),
         )

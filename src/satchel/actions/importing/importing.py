@@ -186,7 +186,7 @@ def _advice(banks: Sequence[BankImported]) -> str | None:
     if not names:
         return None
     where = f"--bank {shlex.quote(str(names[0]))}" if len(names) == 1 else "--bank NAME, for each"
-    return f"to look for instructions in what came from outside: satchel quarantine scan {where}"
+    return f"to scan imported memories for prompt injections: satchel quarantine scan {where}"
 
 
 def _path_of(source: Path | OpenFile | str) -> Path:
@@ -217,7 +217,7 @@ def _arriving(
         return arriving
     if asked.include_deleted or asked.embeddings:
         raise UsageError(
-            "only a live source, such as a folder of mem0-local, has what was deleted, and vectors",
+            "only a live source, such as a mem0-local folder, has deleted memories and vectors",
             field="include_deleted" if asked.include_deleted else "embeddings",
         )
     given = Path(source) if isinstance(source, str) else source

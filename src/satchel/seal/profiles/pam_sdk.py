@@ -46,7 +46,7 @@ CLAIM: Final = "a claim that no signature covers: "
 """How each of them is introduced in the notes."""
 
 _STEPS = {**STEPS, 1: "limits and strict parse", 4: "root hash", 6: "records"}
-_NO_BANK = "a file of the SDK names no bank"
+_NO_BANK = "an SDK file names no bank"
 _MAX_FINDINGS = 100
 
 
@@ -152,21 +152,22 @@ class _Judge:
     def _signature(self, document: SdkDocument) -> None:
         signature, root = document.envelope["signature"], document.envelope["root_hash"]
         if not signature:
-            self._find(Outcome.UNSIGNED, "nobody signed this file")
+            self._find(Outcome.UNSIGNED, "the file is not signed")
             self._step(2, "failed", "no signature")
             return
         tried = self._keys()
         self.signers.extend(
             signer for key in tried if (signer := self._signer(key, root, signature)) is not None
         )
-        self._find(Outcome.ENTRIES_ONLY, "a signature of the SDK covers the ids of entries only")
+        self._find(Outcome.ENTRIES_ONLY, "an SDK signature covers only the IDs of entries")
         if any(signer.valid for signer in self.signers):
             self._step(2, "passed", "1 of 1 valid")
             self._trust()
         else:
             self._find(
                 Outcome.STRANGER,
-                "no key known for such files made the signature, and the file names none",
+                "the signature was not made by a key trusted for such files, and the file "
+                "names none",
             )
             self._step(2, "failed", f"valid under none of {len(tried)} keys for {PROFILE}")
 
@@ -209,7 +210,7 @@ class _Judge:
         if found == document.envelope["root_hash"]:
             self._step(4, "passed", found)
             return
-        self._find(Outcome.TAMPERED, "the root hash is not that of the ids", name="root_hash")
+        self._find(Outcome.TAMPERED, "the root hash does not match the IDs", name="root_hash")
         self._step(4, "failed", f"found {found}")
 
     def _records(self) -> None:
@@ -256,7 +257,7 @@ class _Judge:
             self.wrong_ids.append(
                 Finding(
                     outcome=Outcome.TAMPERED,
-                    message=f"{entry.component}: the id is not that of the content",
+                    message=f"{entry.component}: the ID does not match the content",
                     **entry.place,
                     field=entry.pointer,
                     id=entry.id,

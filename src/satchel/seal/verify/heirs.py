@@ -26,6 +26,6 @@ def notes_of_heirs(
             continue
         if policy.standing(old, bank) in ("trusted", "retired"):
             yield (
-                f"{signer.key} took the place of {old}, which is believed here. If you know of it:"
-                f" satchel key trust {signer.key} --replaces {old}"
+                f"{signer.key} replaced {old}, which is trusted here. If this is expected: "
+                f"satchel key trust {signer.key} --replaces {old}"
             )

@@ -180,10 +180,10 @@ class _Run:
             )
         valid = sum(signer.valid for signer in self.signers)
         if not self.signers:
-            self._find(Outcome.UNSIGNED, "nobody signed this file")
+            self._find(Outcome.UNSIGNED, "the file is not signed")
             self._step(2, "failed", "no signature")
         elif not valid:
-            self._find(Outcome.TAMPERED, "no signature is valid for what the file says")
+            self._find(Outcome.TAMPERED, "no valid signature")
             self._step(2, "failed", f"0 of {len(self.signers)} valid")
         else:
             self._step(2, "passed", f"{valid} of {len(self.signers)} valid")
@@ -210,7 +210,9 @@ class _Run:
         if signer.standing == "revoked":
             seen = self.policy.seen
             if seen is not None and self.digest and seen.has(self.digest, signer.key):
-                self.notes.append(f"{signer.key} is revoked, but verified this very file before")
+                self.notes.append(
+                    f"{signer.key} is revoked, but this file was verified before that"
+                )
                 return True
             return False
         return signer.standing in ("trusted", "retired")
@@ -228,7 +230,7 @@ class _Run:
         if found == artifact.statement.body_hash:
             self._step(4, "passed", found)
             return True
-        self._find(Outcome.TAMPERED, "the body is not the one that was signed")
+        self._find(Outcome.TAMPERED, "the body does not match its signature")
         self._step(4, "failed", f"found {found}")
         return False
 
@@ -243,7 +245,7 @@ class _Run:
             theirs = (seen.epoch, seen.size)
             if theirs == mine and seen.root != head.signed.root:
                 self._find(
-                    Outcome.FORK, f"another history of the same length was seen at {seen.at}"
+                    Outcome.FORK, f"a different history of the same length was seen at {seen.at}"
                 )
                 self._step(5, "failed", "same size, other root")
                 return
@@ -287,17 +289,17 @@ class _Run:
             self.notes.append(f"{contents.more_findings} more findings of this kind")
         if contents.falsely_signed:
             self.notes.append(
-                f"{contents.falsely_signed} records hold a signature that is not valid, so nobody "
-                f"is shown to have signed them: {'; '.join(contents.falsely_signed_examples)}"
+                f"{contents.falsely_signed} records have an invalid signature, and count as "
+                f"unsigned: {'; '.join(contents.falsely_signed_examples)}"
             )
 
     def _records(self, artifact: Artifact, contents: Contents) -> None:
         wrong = len(contents.findings) + contents.more_findings
         if contents.root_hash != artifact.statement.root_hash:
-            self._find(Outcome.TAMPERED, "the root hash is not that of the components")
+            self._find(Outcome.TAMPERED, "the root hash does not match the components")
             wrong += 1
         if contents.counts != artifact.statement.counts:
-            self._find(Outcome.TAMPERED, "the counts are not those of the sections")
+            self._find(Outcome.TAMPERED, "the counts do not match the sections")
             wrong += 1
         self.records = contents.counts
         total = sum(contents.counts.values())
@@ -328,7 +330,7 @@ class _Run:
             self.findings.append(
                 Finding(
                     outcome=Outcome.TAMPERED,
-                    message="an id occurs twice",
+                    message="an ID occurs twice",
                     line=artifact.body.line_of(number),
                     id=identity,
                 )
@@ -343,7 +345,7 @@ class _Run:
         ):
             wrong.append(f"{missing} disclosed entries have no proof")
         if unmatched := contents.unmatched().missing:
-            wrong.append(f"{unmatched} proofs are of no record of their type in the file")
+            wrong.append(f"{unmatched} proofs match no record of their type in the file")
         if repeated := contents.unproved().duplicates:
             wrong.append(f"{repeated} proofs occur twice")
         for message in wrong:
@@ -376,7 +378,7 @@ class _Run:
         for message in wrong:
             self._find(Outcome.TAMPERED, message)
         if not self._shows_whose(head, keys) or wrong:
-            self._step(8, "failed", f"size {head.signed.size}, proofs were not looked at")
+            self._step(8, "failed", f"size {head.signed.size}, proofs not verified")
 
     def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
         """Return what is wrong with the signed head itself."""
@@ -385,7 +387,7 @@ class _Run:
         if not found.valid:
             wrong.append(f"the log head: {found.problem}")
         if head.signed.bank != artifact.statement.bank:
-            wrong.append("the log head is of another bank")
+            wrong.append("the log head belongs to another bank")
         if keys.is_founded and not keys.admits(head.signed.key):
             wrong.append(f"the bank never admitted the key of the log head, {head.signed.key}")
         return wrong
@@ -394,17 +396,15 @@ class _Run:
         """Find fault with a head of which the file does not show that it is the bank's."""
         signed = head.signed
         if not keys.is_founded:
-            self._find(
-                Outcome.INCOMPLETE, "the file does not show whose the log is: no bank record"
-            )
+            self._find(Outcome.INCOMPLETE, "the owner of the log is unknown: no bank record")
             return False
         if keys.adopter is not None and not self.policy.adopts(keys.adopter, signed.bank):
             self._find(
                 Outcome.STRANGER,
-                f"{keys.adopter} took over the bank, and is not trusted for this very bank",
+                f"{keys.adopter} adopted the bank, and is not trusted for this bank",
             )
             self.notes.append(
-                f"If that is right: satchel key trust {keys.adopter} --bank {signed.bank}"
+                f"If this is expected: satchel key trust {keys.adopter} --bank {signed.bank}"
             )
             return False
         if self.policy.standing(signed.key, signed.bank) == "revoked" and not self._seen_before():
@@ -416,7 +416,7 @@ class _Run:
         matches = lineage.matching(wanted if wanted.startswith("blake3:") else f"blake3:{wanted}")
         if len(matches) != 1:
             raise UsageError(
-                "no entry has this id" if not matches else "more than one id starts like this",
+                "no entry has this ID" if not matches else "several IDs start with this",
                 file=self.file,
                 field=wanted,
             )
@@ -443,7 +443,9 @@ class _Run:
                     )
                 )
         except TargetError as error:
-            self.notes.append(f"this verification could not be remembered: {error.message}")
+            self.notes.append(
+                f"the result of this verification could not be stored: {error.message}"
+            )
 
     # -- small things ----------------------------------------------------------------------
 
@@ -467,10 +469,10 @@ class _Run:
         if number in (5, 8) and self.artifact.statement.head is None:
             return "the file was made without a bank"
         if number == 5:  # noqa: PLR2004
-            return "no trusted signer, or nothing is remembered here"
+            return "no trusted signer, or no earlier copy seen here"
         if any(finding.outcome is Outcome.MALFORMED for finding in self.findings):
             return "an earlier step failed"
-        return "a trusted signer vouches for the body; use --deep to look at every record"
+        return "a trusted key signed the body; use --deep to verify every record"
 
 
 def _at(place: tuple[int, int]) -> str:

@@ -143,7 +143,7 @@ def found_version(connection: apsw.Connection, name: str) -> int | None:
     if (application, version, tables) == (0, 0, 0):
         return None
     if application != APPLICATION_ID:
-        raise StoreVersionError("this database is not one of ours", file=name)
+        raise StoreVersionError("this is not a Satchel database", file=name)
     if version > VERSION:
         raise StoreVersionError(
             f"the store has version {version}, this program reads up to {VERSION}",

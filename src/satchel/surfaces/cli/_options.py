@@ -52,7 +52,7 @@ Also = Annotated[
 ]
 Propose = Annotated[
     Path | None,
-    Option("--propose", help="Where more owners have to sign, write here what they sign."),
+    Option("--propose", help="If more owners must sign, write the proposal to this file."),
 ]
 
 EncryptTo = Annotated[
@@ -64,34 +64,33 @@ EncryptTo = Annotated[
 ]
 EncryptPassphrase = Annotated[
     bool,
-    Option("--encrypt-passphrase", help="Encrypt it under a passphrase, which is asked for."),
+    Option("--encrypt-passphrase", help="Encrypt it with a passphrase (prompted for)."),
 ]
 
-DryRun = Annotated[bool, Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Report what would be done, and change nothing.")]
 Scrub = Annotated[
     bool, Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
 ]
 Accept = Annotated[
     list[Acceptable] | None,
-    Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
+    Option("--unsafe-accept", help="Accept this verdict on a sealed file. Repeatable."),
 ]
 SkipBad = Annotated[
-    bool, Option("--skip-bad", help="Skip bad records, and name them; exit status 1.")
+    bool, Option("--skip-bad", help="Skip malformed records, and name them; exit status 1.")
 ]
 TextMember = Annotated[
     str | None,
     Option(
         "--text-member",
         metavar="NAME",
-        help="The member of a row that is its text, where it is not one of the usual ones.",
+        help="Member of a row that contains its text, if it has an unusual name.",
     ),
 ]
 IncludeEmbeddings = Annotated[
     bool,
     Option(
         "--include-embeddings/--no-include-embeddings",
-        help="Whether vectors go along, the bank's own and those that memories came with, where"
-        " both sides have a place for them.",
+        help="Include vectors, if both sides support them.",
     ),
 ]
 SignWith = Annotated[
@@ -107,7 +106,7 @@ FailOnLoss = Annotated[
 AcceptLoss = Annotated[
     list[str] | None,
     Option(
-        "--accept-loss", help="This field may be lost, or all: no reason for status 1. Repeatable."
+        "--accept-loss", help="Field whose loss is accepted (exit status 0), or all. Repeatable."
     ),
 ]
 WithSidecar = Annotated[
@@ -119,11 +118,11 @@ WithSidecar = Annotated[
 ]
 IgnoreSidecar = Annotated[
     bool,
-    Option("--ignore-sidecar", help="Read the file without its sidecar, though it has one."),
+    Option("--ignore-sidecar", help="Read the file without its sidecar."),
 ]
 ReceiptFile = Annotated[
     Path | None,
-    Option("--receipt", help="Write a copy of the receipt here; it is kept in any case."),
+    Option("--receipt", help="Write a copy of the receipt to this file; it is stored in any case."),
 ]
 
 
@@ -168,7 +167,7 @@ def tell_refused(refused: Sequence[Refused]) -> None:
         place = f"line {one.line}" if one.line is not None else f"record {one.field}"
         message(f"  {place}: {one.message}")
     if len(refused) > _SHOWN:
-        message("  more of them: --json")
+        message("  more: --json")
 
 
 def tell_receipts(receipts: list[str], unaccepted: int) -> int:

@@ -47,12 +47,12 @@ _ROUTERS = (
     *(about, banks, entries, moving, artifacts, tokens, files, jobs),
     *(waking, sessions, backups, banks_kept, memories_kept, backups_kept, page),
 )
-_TITLES = {404: "there is nothing here", 405: "not with this method"}
+_TITLES = {404: "not found", 405: "method not allowed"}
 _LONGEST, _GONE = 200, 499
 _THREADS = 8
 
 _PROBLEM = {
-    "description": "What is wrong: RFC 9457, with our code.",
+    "description": "Problem details (RFC 9457), with Satchel's error code.",
     "content": {"application/problem+json": {"schema": {"type": "object"}}},
 }
 
@@ -81,7 +81,7 @@ def application(
     app = FastAPI(
         title="Satchel",
         version=versions()["satchel"],
-        summary="The memory of AI agents: kept, proved, moved, shared.",
+        summary="Portable, verifiable memory for AI agents.",
         lifespan=_lifespan,
         responses={"4XX": _PROBLEM, "5XX": _PROBLEM},
         docs_url=None,  # its page loads scripts from elsewhere
@@ -187,4 +187,4 @@ async def _failed(request: Request, error: Exception) -> Response:
         "route": getattr(request.scope.get("route"), "path", None),
     }
     sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
-    return problem(500, "internal", "something went wrong here; the server's log says where")
+    return problem(500, "internal", "internal error; see the server's log")
