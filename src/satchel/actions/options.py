@@ -321,3 +321,12 @@ class SelectionOptions(Options):
     as_of: Annotated[
         int | None, Option("Show the bank as of this many log records.", minimum=1)
     ] = None
+    ids: Annotated[
+        Texts,
+        Option(
+            "Only this memory: ID or unique ID prefix. Repeatable.",
+            flag="--id",
+            metavar="ID",
+            max_items=1000,
+        ),
+    ] = ()

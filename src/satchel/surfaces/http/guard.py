@@ -152,7 +152,9 @@ class Guard:
 
     def _refused(self, scope: Scope) -> Any:
         if len(scope["headers"]) > self._bounds.headers:
-            return problem(431, "limit", f"at most {self._bounds.headers} headers are allowed")
+            return problem(
+                431, "limit", f"at most {self._bounds.headers} headers are allowed are allowed"
+            )
         headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
         host = headers.get("host", b"").decode("latin-1").lower()
         if _name(host) not in self._hosts:
