@@ -117,7 +117,7 @@ def test_a_machine_without_the_identity_goes_on_with_its_backups(
     assert 0 < more.unopened < more.packs
     (found,) = verify_backups(here, destinations=where)
     assert (found.error, found.unopened > 0) == (None, True)
-    assert "with an identity" in found.notes[0]
+    assert "pass an identity" in found.notes[0]
     (found,) = verify_backups(opening(here, safe[0]), destinations=where)
     assert (found.error, found.unopened, found.notes) == (None, 0, [])
     (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)

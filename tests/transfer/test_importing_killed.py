@@ -195,7 +195,7 @@ def test_a_record_of_an_import_under_way_is_not_logged_twice(
     path = sealed_from(_many(tmp_path / "a.json"), tmp_path / "a.pam.jsonl")
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
-    with pytest.raises(ConflictError, match="not complete"):
+    with pytest.raises(ConflictError, match="incomplete"):
         bring(path, on_conflict=OnConflict.OVERWRITE)
     assert bring(path).banks[0].resumed == 21
     assert len(texts()) == 40

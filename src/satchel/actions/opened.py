@@ -339,7 +339,7 @@ def find_bank(store: Store, wanted: str) -> str:
     if not found:
         hint = "See: satchel bank list. Or create it: satchel bank create NAME."
         if is_begun:
-            hint = "A copy of it to this store is not complete: go on with satchel store copy."
+            hint = "A copy of it to this store is incomplete; resume it: satchel store copy."
         raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
     if len(found) > 1:
         raise UsageError(

@@ -35,7 +35,7 @@ NO_FILES_FOR_MODELS = (
     "A model has no files or keys here, and a person decides what is replaced or lost."
 )
 NOT_FOR_MODELS = {"mcp": "A person decides it, not the agent whose memory it is."}
-SECRETS = "It creates or shows secrets, or decides whom to trust: on the machine that has the keys."
+SECRETS = "It creates or shows secrets, or sets trust: only on the machine that has the keys."
 
 BankName = Annotated[
     str,

@@ -65,7 +65,7 @@ class Rule:
         sha = store.current_sha(path)
         meta = store.get_meta(path)
         if self.actors and (meta is None or meta.updated_by not in self.actors):
-            who = "somebody unknown" if meta is None else meta.updated_by
+            who = "an unknown actor" if meta is None else meta.updated_by
             return Decision(path, target, f"it was written by {who}", sha)
         if meta is not None and meta.bytes > self.most_bytes:
             return Decision(path, target, f"it has more than {self.most_bytes:,} bytes", sha)

@@ -215,7 +215,7 @@ def test_tables_that_are_gone_or_changed_are_told_apart_with_what_to_do(
         reader.banks()
     for error in (changed.value, gone.value):
         assert "restore" in (error.hint or "")
-        assert "writing once" not in (error.hint or "")
+        assert "once for writing" not in (error.hint or "")
     run_sql(postgres, f"ALTER SCHEMA {schema}_away RENAME TO {schema}")
     store.close()
 

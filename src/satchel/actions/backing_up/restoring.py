@@ -221,7 +221,7 @@ class Restoring:
             raise UsageError(
                 f"the backup has {len(parts)} banks; choose the one that has the session",
                 field="bank",
-                hint="Say --bank NAME.",
+                hint="Use --bank NAME.",
             )
         with store_of_the_moment() as store:
             made = self._made(store, found, parts[0])

@@ -432,7 +432,7 @@ class _Look:
         paths = {str(one.path) for one in changed}
         for job in list_jobs(self._settings):
             if job.input in paths:
-                cancel_job(self._settings, job.id, reason="captured anew")
+                cancel_job(self._settings, job.id, reason="captured again")
 
     def _take(self, one: Seen, owner: Owners) -> None:
         told, file = self._told, str(one.path)

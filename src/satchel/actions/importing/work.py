@@ -154,7 +154,7 @@ class Work:
         self._read()
         if not self.asked.dry_run and not self._goes_on():
             for name, journal in self._begun.items():
-                take_back(self._open[name].ledger, journal.source, "begun anew")
+                take_back(self._open[name].ledger, journal.source, "started again")
             self._begun, self._journal = {}, self._new_journal()
             self._read()
         if not self.plans:

@@ -152,9 +152,7 @@ class Guard:
 
     def _refused(self, scope: Scope) -> Any:
         if len(scope["headers"]) > self._bounds.headers:
-            return problem(
-                431, "limit", f"at most {self._bounds.headers} headers are allowed are allowed"
-            )
+            return problem(431, "limit", f"at most {self._bounds.headers} headers are allowed")
         headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
         host = headers.get("host", b"").decode("latin-1").lower()
         if _name(host) not in self._hosts:

@@ -199,7 +199,7 @@ def _row(name: str, cells: Iterable[str]) -> str:
 
 
 def _more(account: Account) -> Iterator[tuple[str, str]]:
-    for name, what in (("done", account.done), ("left behind", account.left)):
+    for name, what in (("done", account.done), ("not included", account.left)):
         if what:
             yield name, _tally(what)
     if account.resumed:

@@ -231,7 +231,7 @@ def _numbers(found: Stats) -> Iterator[tuple[str, object]]:
         if counted:
             yield name, _most(counted)
     if found.held:
-        yield "held back", found.held
+        yield "quarantined", found.held
     if found.oldest is not None and found.newest is not None:
         yield "dates", f"{found.oldest[:10]} to {found.newest[:10]}"
     if found.vectors is not None:
