@@ -421,7 +421,7 @@ def test_a_head_by_a_key_that_the_bank_never_admitted_is_tampered(
     judge: Any, log: MemoryLog, key: SigningKey
 ) -> None:
     """SEAL-5.12: an owner's word in the file admits a writer; nobody else's does."""
-    writer, stranger = SigningKey.generate(), SigningKey.generate()
+    writer, outsider = SigningKey.generate(), SigningKey.generate()
 
     def admitted_by(signer: SigningKey, bank: str = log.bank.id) -> Sealed:
         payload = {"bank": bank, "key": writer.did}
@@ -439,7 +439,7 @@ def test_a_head_by_a_key_that_the_bank_never_admitted_is_tampered(
 
     assert not refused(admitted_by(key))
     assert refused()
-    assert refused(admitted_by(stranger))
+    assert refused(admitted_by(outsider))
     assert refused(admitted_by(writer))
     assert refused(admitted_by(key, bank=ID))  # an admission of another bank
     heir = SigningKey.generate()

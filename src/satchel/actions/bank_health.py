@@ -144,7 +144,7 @@ def _look(
     detail = "; ".join([f"{size} records, {how}", *notes])
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
-    if standing is BankStanding.STRANGER:
+    if standing is BankStanding.UNTRUSTED:
         stranger = "a stranger's: no key that this machine trusts owns it"
         return Check(name=bank, state="note", detail=f"{detail}; {stranger}", hint=_TRUST)
     return Check(name=bank, state="note" if notes else "ok", detail=detail)

@@ -66,7 +66,7 @@ from satchel.transfer.writing import (
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
 """Profiles that choose a format by another name."""
 
-_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.STRANGER, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
+_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,7 +409,7 @@ def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str
         first = {one.outcome: one.message for one in reversed(verdict.findings)}
         why = "; ".join(first[outcome] for outcome in refused)
         accept = " ".join(f"--unsafe-accept {found}" for found in refused)
-        trust = f"Trust its key: {_trusting(verdict)}. " if Outcome.STRANGER in refused else ""
+        trust = f"Trust its key: {_trusting(verdict)}. " if Outcome.UNTRUSTED in refused else ""
         raise VerificationError(
             f"the file is {' and '.join(refused)}: {why}",
             file=name,

@@ -25,7 +25,7 @@ class BankStanding(StrEnum):
     OWN = "own"
     """It trusts the bank's owners, or has added to the bank before."""
 
-    STRANGER = "stranger"
+    UNTRUSTED = "untrusted"
     """All is proved, but by keys that anybody may have made."""
 
 
@@ -155,7 +155,7 @@ def _standing(
     if authority.owned_by(known):
         return BankStanding.OWN
     if adoption is None:
-        return BankStanding.OWN if own or trusted is None else BankStanding.STRANGER
+        return BankStanding.OWN if own or trusted is None else BankStanding.UNTRUSTED
     if any(head.size > adoption.resumed.size and contains(tree, head) for head in own):
         return BankStanding.OWN  # adopted on this machine
     if own or known & authority.former:
@@ -164,7 +164,7 @@ def _standing(
             hint="Anybody can adopt a copy. Restore your own; or, if you know whose key this is,"
             " trust it as an owner of this bank.",
         )
-    return BankStanding.STRANGER
+    return BankStanding.UNTRUSTED
 
 
 def _forked(one: Ended) -> str:

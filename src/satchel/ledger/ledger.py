@@ -598,7 +598,7 @@ def _first(records: Sequence[Sealed | None]) -> Sealed:
 
 
 def _require_known(found: TrustedHead) -> None:
-    if found.verdict.standing is BankStanding.STRANGER:
+    if found.verdict.standing is BankStanding.UNTRUSTED:
         raise ReadOnlyStoreError(
             "this machine knows none of the bank's owners",
             hint="Trust the owner's key, or: satchel bank adopt. It can be read as it is.",

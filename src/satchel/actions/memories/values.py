@@ -378,7 +378,7 @@ def moment_of(view: View, as_of: int | None) -> str:
 def notes_of(view: View) -> list[str]:
     """Return what whoever reads a bank has to be told: what was given up of it, and whose it is."""
     notes = list(view.notes)
-    if view.standing is BankStanding.STRANGER:
+    if view.standing is BankStanding.UNTRUSTED:
         notes.append("a stranger's bank: no key that this machine trusts owns it")
     return notes
 

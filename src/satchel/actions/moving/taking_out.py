@@ -45,7 +45,7 @@ def note_taken(view: View, found: Taken, report: Report) -> None:
     """Say what is worth knowing of what was taken out."""
     for note in view.notes:
         report.note(note)
-    if view.standing is BankStanding.STRANGER:
+    if view.standing is BankStanding.UNTRUSTED:
         report.note(
             "the bank is a stranger's: it was proved by keys that this machine does not know"
         )

@@ -255,7 +255,7 @@ def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
     """Verify that a sealed file is as a trusted signer left it.
 
     The result is truthy if the outcome is good, and lists what each step found. Exit status: 0
-    good or older; 3 unsigned, stranger, tampered, incomplete, fork, entries-only, and older with
+    good or older; 3 unsigned, untrusted, tampered, incomplete, fork, entries-only, and older with
     --require-fresh; 4 malformed.
 
     Raises:

@@ -165,7 +165,7 @@ class _Judge:
             self._trust()
         else:
             self._find(
-                Outcome.STRANGER,
+                Outcome.UNTRUSTED,
                 "no key known for such files made the signature, and the file names none",
             )
             self._step(2, "failed", f"valid under none of {len(tried)} keys for {PROFILE}")
@@ -199,7 +199,7 @@ class _Judge:
             return
         worth = ", ".join(sorted({signer.standing for signer in valid}))
         self._find(
-            Outcome.STRANGER,
+            Outcome.UNTRUSTED,
             f"{len(counting)} of {need} trusted signatures (keys here: {worth})",
         )
         self._step(3, "failed", f"{len(counting)} of {need} needed; {worth}")

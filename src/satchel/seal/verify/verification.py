@@ -27,7 +27,7 @@ class Outcome(StrEnum):
     UNSIGNED = "unsigned"
     """Nobody vouches for it."""
 
-    STRANGER = "stranger"
+    UNTRUSTED = "untrusted"
     """Validly signed, by nobody we trust."""
 
     OLDER = "older"

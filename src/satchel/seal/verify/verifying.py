@@ -199,7 +199,7 @@ class _Run:
         if any(signer.valid for signer in self.signers):
             worth = ", ".join(sorted({s.standing for s in self.signers if s.valid}))
             self._find(
-                Outcome.STRANGER,
+                Outcome.UNTRUSTED,
                 f"{len(counting)} of {need} trusted signatures (keys here: {worth})",
             )
             self._step(3, "failed", f"{len(counting)} of {need} needed; {worth}")
@@ -400,7 +400,7 @@ class _Run:
             return False
         if keys.adopter is not None and not self.policy.adopts(keys.adopter, signed.bank):
             self._find(
-                Outcome.STRANGER,
+                Outcome.UNTRUSTED,
                 f"{keys.adopter} took over the bank, and is not trusted for this very bank",
             )
             self.notes.append(
@@ -408,7 +408,7 @@ class _Run:
             )
             return False
         if self.policy.standing(signed.key, signed.bank) == "revoked" and not self._seen_before():
-            self._find(Outcome.STRANGER, f"the key of the log head is revoked here: {signed.key}")
+            self._find(Outcome.UNTRUSTED, f"the key of the log head is revoked here: {signed.key}")
             return False
         return True
 

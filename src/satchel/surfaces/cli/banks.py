@@ -34,7 +34,7 @@ from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
 _REFUSED = 3
-_OWNERS = {"own": "you", "stranger": "untrusted"}
+_OWNERS = {"own": "you", "untrusted": "untrusted"}
 
 banks = Group(help="Manage banks: each is the memory of one agent.")
 

@@ -9,7 +9,7 @@ from satchel.transfer.receipts.page import other_page, page_of
 
 _SAID = {
     "good": "Signed by a key that is trusted here",
-    "stranger": "SIGNED BY A KEY THAT IS NOT KNOWN HERE",
+    "untrusted": "SIGNED BY A KEY THAT IS NOT KNOWN HERE",
     "unsigned": "NOT SIGNED",
     "revoked": "SIGNED BY A KEY THAT WAS REVOKED",
     "tampered": "TAMPERED WITH",

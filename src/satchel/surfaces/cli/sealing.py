@@ -191,7 +191,7 @@ def _show_verification(found: Verification) -> None:
             ["entry", "state", "parents"],
             [[link.id, link.state, len(link.parents)] for link in found.chain],
         )
-    if found.outcome is Outcome.STRANGER:
+    if found.outcome is Outcome.UNTRUSTED:
         message("If you know this key is theirs: satchel key trust DID --name NAME")
-    elif Outcome.STRANGER in found.outcomes:
+    elif Outcome.UNTRUSTED in found.outcomes:
         message("If you have its signer's key: satchel key trust KEY --profile pam-sdk-1.0")

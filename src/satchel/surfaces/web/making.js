@@ -61,7 +61,7 @@ export const when = (text) => moment(text, { dateStyle: "medium", timeStyle: "sh
 export const day = (text) => moment(text, { dateStyle: "full" });
 
 // The standing of a key: own, trusted or untrusted.
-export const standing = (value) => (value === "stranger" ? "untrusted" : value);
+export const standing = (value) => (value === "untrusted" ? "untrusted" : value);
 
 export const bytes = (size) => {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
