@@ -94,7 +94,7 @@ def test_e10_a_file_with_wrong_hashes_leaves_the_store_as_it_was(
     path = sdk_file(tmp_path, key, lambda file: file["semantic"][0].update(object="gin"))
     ran = satchel("import", path, "--bank", "default", "--unsafe-accept", "untrusted")
     assert ran.status == 3
-    assert "the id is not that of the content" in ran.err
+    assert "the ID does not match the content" in ran.err
     assert texts(satchel) == ["tea at four"]
     assert "tea at four" in satchel("rehydrate").out
 

@@ -339,7 +339,7 @@ def test_import_refuses_what_it_cannot_prove_in_words(tmp_path: Path) -> None:
     held = sections(log.bank, seal(draft), other, semantic=[form])
     held |= {"proofs": [log.proof(GENUINE), log.proof(other)]}
     path = written(tmp_path / "old.pam.jsonl", held, OWNER, **log.logged())
-    with pytest.raises(VerificationError, match="does not prove that the bank redacted"):
+    with pytest.raises(VerificationError, match="no proof that the bank redacted"):
         bring(path, bank="v", trusted_keys=TRUSTED)
     accept = frozenset({Outcome.INCOMPLETE})
     done = bring(path, bank="v", trusted_keys=TRUSTED, unsafe_accept=accept)

@@ -8,9 +8,9 @@ from token_kit import (
     HOLDER,
     NOW,
     OTHER_BANK,
+    OUTSIDER,
     OWNER,
     SECOND,
-    OUTSIDER,
     chain_of,
     child_of,
     key_of,
@@ -124,7 +124,16 @@ def test_a_list_of_revocations_names_the_tokens() -> None:
         (b"{}", NOW, 0, MalformedError),
         (b"\xff", NOW, 0, MalformedError),
     ],
-    ids=["an outsider's", "another bank's", "older", "ended", "not begun", "renumbered", "{}", "ff"],
+    ids=[
+        "an outsider's",
+        "another bank's",
+        "older",
+        "ended",
+        "not begun",
+        "renumbered",
+        "{}",
+        "ff",
+    ],
 )
 def test_a_list_of_revocations_that_does_not_hold_is_refused(
     data: bytes, moment: str, least: int, error: type[Exception]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
 from satchel.actions.memories.counting import Stats, stats
+from satchel.actions.memories.values import UNTRUSTED
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
@@ -24,10 +25,10 @@ from satchel.memory.times import now
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_TRUST = "If you know whose it is: satchel key trust KEY --bank ID."
+_TRUST = "If you know the owner: satchel key trust KEY --bank ID."
 _LEFT = "the file may still hold bytes of what was erased"
 _SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
-_DEEP = "satchel doctor --deep looks at every record."
+_DEEP = "satchel doctor --deep verifies every record."
 
 
 def check_banks(
@@ -131,7 +132,7 @@ def _look(
         ledger = open_ledger(settings, store, bank)
         with ledger.reading() as view:
             size, standing = view.head.size, view.standing
-            notes = [*view.notes, *_believed_still(settings, view.authority.revoked_keys)]
+            notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
@@ -145,16 +146,16 @@ def _look(
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
     if standing is BankStanding.UNTRUSTED:
-        stranger = "a stranger's: no key that this machine trusts owns it"
-        return Check(name=bank, state="note", detail=f"{detail}; {stranger}", hint=_TRUST)
+        return Check(name=bank, state="note", detail=f"{detail}; {UNTRUSTED}", hint=_TRUST)
     return Check(name=bank, state="note" if notes else "ok", detail=detail)
 
 
-def _believed_still(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
-    """Yield what to do where this machine believes keys that an owner of a bank revoked."""
+def _still_trusted(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
+    """Yield what to do if this machine trusts keys that an owner of a bank revoked."""
     for key in settings.registry.listed():
         if key.key in revoked and key.state != "revoked":
-            yield f"an owner revoked {key.name}, which is believed here: key revoke {key.key}"
+            command = f"satchel key revoke {key.key}"
+            yield f"an owner revoked {key.name}, which is trusted here: {command}"
 
 
 def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Check]:

@@ -26,7 +26,7 @@ class BankStanding(StrEnum):
     """It trusts the bank's owners, or has added to the bank before."""
 
     UNTRUSTED = "untrusted"
-    """All is proved, but by keys that anybody may have made."""
+    """All is verified, but by keys that this machine does not trust."""
 
 
 class Seen(NamedTuple):

@@ -200,7 +200,7 @@ def _line(record: Sealed, account: Account) -> ReceiptLine:
 
 
 def _judged(settings: Settings, record: Sealed, account: Account | None) -> Receipt:
-    problem = None if id_holds(record) else "the id is not that of the content"
+    problem = None if id_holds(record) else "the ID does not match the content"
     checks = signatures_of(record)
     standing = _standing(settings, [one.key for one in checks if one.valid])
     for one in checks:

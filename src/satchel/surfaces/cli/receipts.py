@@ -8,11 +8,11 @@ from satchel.surfaces.cli._tree import Group
 from satchel.transfer.receipts.page import other_page, page_of
 
 _SAID = {
-    "good": "Signed by a key that is trusted here",
-    "untrusted": "SIGNED BY A KEY THAT IS NOT KNOWN HERE",
+    "good": "Signed by a trusted key",
+    "untrusted": "SIGNED BY AN UNTRUSTED KEY",
     "unsigned": "NOT SIGNED",
-    "revoked": "SIGNED BY A KEY THAT WAS REVOKED",
-    "tampered": "TAMPERED WITH",
+    "revoked": "SIGNED BY A REVOKED KEY",
+    "tampered": "TAMPERED",
 }
 _FILES = {"files": True}
 
