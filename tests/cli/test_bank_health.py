@@ -109,6 +109,18 @@ def test_a_bank_of_unknown_owners_is_reported_as_untrusted(satchel: Run) -> None
     assert "untrusted" in detail
 
 
+def test_doctor_prints_the_command_that_trusts_the_owner_of_an_untrusted_bank(
+    satchel: Run,
+) -> None:
+    """It can be run as it is printed, and the bank is one's own afterwards."""
+    with opened_store(load_settings()) as store:
+        bank = created(store).bank
+    (check,) = (one for one in satchel("doctor", "--json").json["checks"] if one["name"] == bank)
+    command = check["hint"].removeprefix("If you know the owner: ").split()
+    assert satchel(*command[1:]).status == 0
+    assert state_of(satchel, bank)[0] == "ok"
+
+
 def test_another_store_is_looked_at_when_it_is_named(
     satchel: Run, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

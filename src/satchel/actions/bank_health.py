@@ -10,6 +10,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     holds_anything,
+    known_owners,
     missing_banks,
     open_ledger,
     opened_store,
@@ -25,7 +26,6 @@ from satchel.memory.times import now
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_TRUST = "If you know the owner: satchel key trust KEY --bank ID."
 _LEFT = "the file may still hold bytes of what was erased"
 _SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
 _DEEP = "satchel doctor --deep verifies every record."
@@ -131,7 +131,7 @@ def _look(
     try:
         ledger = open_ledger(settings, store, bank)
         with ledger.reading() as view:
-            size, standing = view.head.size, view.standing
+            size, standing, owners = view.head.size, view.standing, view.authority.owners
             notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
         if deep:
             found = examine(store, bank, progress=progress)
@@ -146,7 +146,10 @@ def _look(
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
     if standing is BankStanding.UNTRUSTED:
-        return Check(name=bank, state="note", detail=f"{detail}; {UNTRUSTED}", hint=_TRUST)
+        unknown = sorted(owners - known_owners(settings, bank))
+        commands = "; ".join(f"satchel key trust {key} --bank {bank}" for key in unknown)
+        hint = f"If you know the owner: {commands}"
+        return Check(name=bank, state="note", detail=f"{detail}; {UNTRUSTED}", hint=hint)
     return Check(name=bank, state="note" if notes else "ok", detail=detail)
 
 

@@ -87,9 +87,10 @@ def trust_hint(verdict: Verification) -> str | None:
     valid = [signer for signer in verdict.signers if signer.valid]
     unknown = [signer.key for signer in valid if signer.standing == "unknown"]
     if Outcome.ENTRIES_ONLY in verdict.outcomes and not valid:  # such a file names no key
-        command = "satchel key trust KEY --profile pam-sdk-1.0"
-    elif unknown:
-        command = f"satchel key trust {unknown[0]}"
-    else:
-        return None
-    return f"To trust the signer, once its owner confirms the key: {command}"
+        return how_to_trust("KEY --profile pam-sdk-1.0")
+    return how_to_trust(unknown[0]) if unknown else None
+
+
+def how_to_trust(key: str) -> str:
+    """Return how to trust a key that signed something."""
+    return f"To trust the signer, once its owner confirms the key: satchel key trust {key}"

@@ -601,5 +601,5 @@ def _require_known(found: TrustedHead) -> None:
     if found.verdict.standing is BankStanding.UNTRUSTED:
         raise ReadOnlyStoreError(
             "the bank is untrusted: its owners' keys are not trusted on this machine",
-            hint="It is read-only. Trust its owner: satchel key trust; or adopt it: satchel bank adopt.",
+            hint="Trust its owner, or adopt it: satchel key trust, satchel bank adopt.",
         )

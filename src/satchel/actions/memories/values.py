@@ -24,7 +24,7 @@ PROVIDER = "satchel"
 """Stands in the origin of a memory that its caller gave a key."""
 
 UNTRUSTED = "untrusted bank: its owners' keys are not trusted on this machine"
-"""What readers of such a bank are told."""
+"""The note for readers of such a bank."""
 
 _TEXT = "text_of_"
 """Begins the name of a field that holds as text what a property gives as a datetime."""
@@ -382,7 +382,7 @@ def notes_of(view: View) -> list[str]:
     """Return notes for readers of a bank: what was given up of it, and whether it is untrusted."""
     notes = list(view.notes)
     if view.standing is BankStanding.UNTRUSTED:
-        notes.append(UNTRUSTED)
+        notes.append(f"{UNTRUSTED}; see: satchel doctor")
     return notes
 
 

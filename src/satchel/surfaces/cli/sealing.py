@@ -155,6 +155,8 @@ def _show_overview(found: Overview) -> None:
             ("verdict", Text(found.outcome, _STYLE.get(Outcome(found.outcome), "bold red")))
         )
     facts(rows)
+    if found.outcome not in (None, Outcome.GOOD):
+        message(f"for details: satchel verify {found.file}")
     _show_ignored(found)
 
 
