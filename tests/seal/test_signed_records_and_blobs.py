@@ -60,7 +60,7 @@ def test_a_blob_with_the_digest_of_other_bytes_is_tampered(key: SigningKey, tmp_
     (finding,) = result.findings
     assert (finding.id, finding.message) == (
         lie.id,
-        "blobs: the digest is not that of the data",
+        "blobs: the digest does not match the data",
     )
 
 

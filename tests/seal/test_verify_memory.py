@@ -200,4 +200,4 @@ def test_a_record_that_cannot_be_written_does_not_change_the_verdict(
     policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
     result = judge(sealed_file(sections(entry("tea")), key), policy)
     assert result.outcome is Outcome.GOOD
-    assert any("remembered" in note for note in result.notes)
+    assert any("recorded" in note for note in result.notes)

@@ -57,7 +57,7 @@ def test_a_file_of_a_trusted_signer_is_good(
     assert deep.outcome is Outcome.GOOD
     assert deep.exhaustive
     assert [state(deep, n) for n in (6, 7)] == ["passed", "passed"]
-    assert "without a bank" in deep.steps[7].detail
+    assert "not from a bank" in deep.steps[7].detail
     assert deep.records == {"semantic": 2}
 
 
