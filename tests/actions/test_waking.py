@@ -102,7 +102,7 @@ def test_a_scan_quarantines_what_is_from_outside_until_it_is_released(bank: Open
     """It is listed with the reason, not recalled meanwhile, and a second scan leaves it alone."""
     evil = keep(bank, EVIL, origin=OUTSIDE)
     keep(bank, "tea is green")
-    assert [one.id for one in screen_bank(bank, dry_run=True).flagged] == [evil]
+    assert [one.memory.id for one in screen_bank(bank, dry_run=True).flagged] == [evil]
     assert list_quarantine(bank).held == []
     assert [one.quarantined for one in screen_bank(bank).flagged] == [True]
     (held_now,) = list_quarantine(bank).held

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from satchel.api.operations import method
 from satchel.errors import UsageError
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, declared, operation, operations
 from satchel.surfaces.cli._console import state
 from satchel.surfaces.cli._operations import command
@@ -138,6 +139,22 @@ def test_an_option_without_help_is_no_declaration() -> None:
         declared(Silent)
 
 
+def test_type_checkers_see_no_option_that_python_does_not_offer() -> None:
+    """A declaration that says one thing to them and another at run time is refused."""
+
+    @dataclass(frozen=True)
+    class Accepted(Options):
+        name: Annotated[str, Option("Name.", python=Absent(why="It has none."))] = ""
+
+    @dataclass(frozen=True)
+    class Unseen(Options):
+        name: Annotated[str, Option("Name.")] = unoffered.field(default="", init=False)
+
+    for kind in (Accepted, Unseen):
+        with pytest.raises(TypeError, match=r"\.name: .* go together"):
+            declared(kind)
+
+
 class Box:
     """Has the operation as a method."""
 
@@ -157,8 +174,11 @@ def test_the_method_takes_the_options_as_keywords() -> None:
     box = Box()
     assert box.pack("blue", count=2) == DEFAULTS | {"name": "blue", "count": 2}
     assert box.packed == ["blue"]
-    with pytest.raises(TypeError, match="colour"):
-        box.pack(colour="blue")  # type: ignore[call-arg]  # a misspelt option is never ignored
+    given: Any = {"coutn": 2}  # a misspelt option is never ignored
+    with pytest.raises(TypeError, match=r"pack\(\) .* 'coutn'\. Did you mean 'count'\?"):
+        box.pack("blue", **given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'internal'"):
+        box.pack("blue", internal=1)
 
 
 def cli(*words: str) -> tuple[int, str, list[dict[str, Any]]]:

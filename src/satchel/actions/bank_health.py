@@ -22,13 +22,18 @@ from satchel.ledger.epochs import BankStanding
 from satchel.ledger.erasure.finishing import is_unfinished
 from satchel.ledger.examining import Examination, Progress, examine
 from satchel.ledger.repairing import repair
+from satchel.ledger.view import View
+from satchel.memory.records import FileVersion
 from satchel.memory.times import now
+from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
 _LEFT = "the file may still hold bytes of what was erased"
 _SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
 _DEEP = "satchel doctor --deep verifies every record."
+_UNREAD = "No bank has them, and nothing reads them. satchel store copy makes a store without them."
+_FILES = Filter(types=frozenset({"file_version"}), retired=True, held=True)
 
 
 def check_banks(
@@ -74,6 +79,7 @@ def check_banks(
             )
             for bank in banks:
                 yield _look(settings, store, bank, deep=deep, progress=progress)
+            yield from _orphans(store)
             for bank in begun:
                 yield Check(
                     name=bank,
@@ -133,6 +139,8 @@ def _look(
         with ledger.reading() as view:
             size, standing, owners = view.head.size, view.standing, view.authority.owners
             notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
+            if lacking := _files_without_bytes(store, view):
+                notes.append(f"the bytes of {lacking} files are not in the store")
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
@@ -151,6 +159,31 @@ def _look(
         hint = f"If you know the owner: {commands}"
         return Check(name=bank, state="note", detail=f"{detail}; {UNTRUSTED}", hint=hint)
     return Check(name=bank, state="note" if notes else "ok", detail=detail)
+
+
+def _orphans(store: Store) -> Iterator[Check]:
+    """Yield what the tables of the store hold that belongs to nothing."""
+    try:
+        with store.reading() as reader:
+            found = reader.orphans()
+    except SatchelError as error:
+        yield Check(name="store", state="problem", detail=error.message, hint=error.hint or _DEEP)
+        return
+    for sentence in found:
+        yield Check(name="store", state="problem", detail=sentence, hint=_UNREAD)
+
+
+def _files_without_bytes(store: Store, view: View) -> int:
+    """Return how many versions of files name bytes that are not in the store."""
+    named = {
+        logged.model.blob
+        for logged in view.scan(_FILES)
+        if isinstance(logged.model, FileVersion) and logged.model.blob is not None
+    }
+    if not named:
+        return 0
+    with store.reading() as reader:
+        return sum(not reader.blobs.has(view.head.bank, digest) for digest in named)
 
 
 def _still_trusted(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:

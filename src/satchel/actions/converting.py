@@ -29,7 +29,7 @@ from satchel.actions.verifying import (
     trust_hint,
     verify,
 )
-from satchel.disk.outlet import Outlet
+from satchel.disk.outlet import Outlet, refuse_existing
 from satchel.disk.reading import OpenFile
 from satchel.errors import (
     EmptyInputError,
@@ -62,13 +62,7 @@ from satchel.transfer.receipts.empty_texts import EmptyTexts
 from satchel.transfer.receipts.plans import TransferPlan
 from satchel.transfer.receipts.tally import CARRIED, by_type
 from satchel.transfer.sidecars.restoring import Restoring
-from satchel.transfer.writing import (
-    NEVER,
-    chosen_format,
-    digest_of,
-    is_own,
-    refuse_existing,
-)
+from satchel.transfer.writing import NEVER, chosen_format, digest_of, is_own
 
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
 """Profiles that choose a format by another name."""

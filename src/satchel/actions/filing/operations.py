@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -70,8 +70,18 @@ class OpenFiles:
     store: MemoryStore
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileChangeOptions(Options):
+    """What a file must be for a change of it, who makes the change, and why."""
+
+    are_last: ClassVar[bool] = True
+    expected_sha: ExpectedSha = None
+    actor: Actor = _ME
+    reason: Reason = ""
+
+
 @dataclass(frozen=True, slots=True)
-class FileWriteOptions(Options):
+class FileWriteOptions(FileChangeOptions):
     """What to write, and where."""
 
     path: FilePath
@@ -89,15 +99,12 @@ class FileWriteOptions(Options):
     keep_versions: Annotated[
         bool, Option("Have the store keep the text of every version from now on.")
     ] = False
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
     content: bytes | None = None
     """What a file or standard input has, in place of the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileEditOptions(Options):
+class FileEditOptions(FileChangeOptions):
     """What to replace in a file."""
 
     path: FilePath
@@ -105,47 +112,35 @@ class FileEditOptions(Options):
     new: Annotated[str, Option("Text to put in its place.", argument=True)]
     _: KW_ONLY
     count: Annotated[int, Option("Number of times that the text must occur.", minimum=1)] = 1
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FileMoveOptions(Options):
+class FileMoveOptions(FileChangeOptions):
     """What to move, and where to."""
 
     path: FilePath
     new: Annotated[str, Option("New path.", argument=True, metavar="NEW", max_length=_MOST_PATH)]
     _: KW_ONLY
     overwrite: Annotated[bool, Option("Replace the file at the new path.")] = False
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FileDeleteOptions(Options):
+class FileDeleteOptions(FileChangeOptions):
     """What to delete."""
 
     path: FilePath
     _: KW_ONLY
     recursive: Annotated[bool, Option("Delete a folder with all its files.", short="-r")] = False
     erase: Annotated[bool, Option("Erase the bytes of the file and of all its versions.")] = False
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FileRestoreOptions(Options):
+class FileRestoreOptions(FileChangeOptions):
     """Which version to restore."""
 
     path: FilePath
     version: Annotated[int, Option("Number of the version.", argument=True, minimum=1)]
     _: KW_ONLY
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +256,7 @@ class AuditOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class FilePromoteOptions(Options):
+class FilePromoteOptions(FileChangeOptions):
     """What to promote, and by which rule."""
 
     path: FilePath
@@ -284,9 +279,7 @@ class FilePromoteOptions(Options):
     max_bytes: Annotated[int, Option("Rule: maximum size of a file.", minimum=1)] = 100_000
     overwrite: Annotated[bool, Option("Rule: other text at the target may be replaced.")] = False
     keep: Annotated[bool, Option("Keep the proposal.")] = False
-    expected_sha: ExpectedSha = None
     actor: Annotated[str, Option("Who reviewed it, for the audit.", max_length=200)] = "reviewer"
-    reason: Reason = ""
     dry_run: DryRun = False
 
 

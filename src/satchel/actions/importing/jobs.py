@@ -19,10 +19,10 @@ from satchel.errors import LockedError, UnknownJobError, UsageError
 from satchel.jobs.job import Job, Part, job_id, jobs_of
 from satchel.jobs.journal import Journal, journals
 from satchel.jobs.steps import OnStep
+from satchel.jobs.undo import take_back
 from satchel.ports.store import Store
 from satchel.seal.artifact.body import Progress
 from satchel.seal.verify.verification import Outcome
-from satchel.transfer.incoming.batch import take_back
 from satchel.transfer.incoming.planned import OnConflict
 
 _LEAST_DIGITS = 6

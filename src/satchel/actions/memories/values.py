@@ -321,6 +321,15 @@ def stored(bank: OpenBank, record: Sealed, position: int) -> dict[str, Any]:
     return {**made, "position": position, "state": CURRENT}
 
 
+def shown(bank: OpenBank, view: View, logged: Logged, *, moment: str) -> dict[str, Any]:
+    """Return the fields of a memory as it is now; its content for who may read it."""
+    memory = memory_of(view, logged, moment=moment)
+    if bank.shows("read"):
+        return fields_of(memory)
+    state = {"position": memory.position, "state": memory.state, "held": memory.held}
+    return {"id": memory.id, "type": memory.type, "text": "", **state}
+
+
 def fields_of(memory: Memory) -> dict[str, Any]:
     """Return the fields of a memory by name, for a result that is one and more."""
     return {name: getattr(memory, name) for name in Memory.__struct_fields__}

@@ -1,15 +1,11 @@
 """``satchel.Keys``: the signing keys of this machine, from Python."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-from satchel.actions.config import Settings, load_settings
 from satchel.actions.keys.operations import create_key, export_key, list_keys
 from satchel.api.operations import method
+from satchel.api.settings import FilePath, SettingsCalls
 
 
-class Keys:
+class Keys(SettingsCalls):
     """The signing keys of a home, and the keys that it trusts.
 
     Args:
@@ -17,15 +13,8 @@ class Keys:
         config: Configuration file.
     """
 
-    def __init__(self, *, home: str | Path | None = None, config: str | Path | None = None) -> None:
-        self._settings = load_settings(
-            home=None if home is None else Path(home),
-            config=None if config is None else Path(config),
-        )
-
-    @contextmanager
-    def _context(self) -> Iterator[Settings]:
-        yield self._settings
+    def __init__(self, *, home: FilePath = None, config: FilePath = None) -> None:
+        super().__init__(home=home, config=config)
 
     create = method(create_key)
     list = method(list_keys)

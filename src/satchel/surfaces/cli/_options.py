@@ -72,6 +72,12 @@ def tell_receipts(receipts: list[str], unaccepted: int) -> int:
     return int(bool(unaccepted))
 
 
+def tell_default(names: Sequence[str]) -> None:
+    """Name the default bank of a store that was written."""
+    for name in names:
+        message(f"{name} is the default bank there, by a choice that this home stores")
+
+
 def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
     """Name what is lost."""
     if not losses:
