@@ -103,8 +103,11 @@ class Pool:
         return {place: row for place, row in found.items() if row.run == threads[place]}
 
     def _rows(self, places: Sequence[int]) -> dict[int, Row]:
-        rows = self._view.nominal(places)
-        return {place: row for place, row in rows.items() if self._wanted.matches(row)}
+        """Return the rows at positions that are wanted; no other is left out for an edit of it."""
+        found = self._view.nominal(places)
+        rows = {place: row for place, row in found.items() if self._wanted.matches(row)}
+        self._view.require_excluded(row for place, row in found.items() if place not in rows)
+        return rows
 
     def _near(self, known: Mapping[int, Row]) -> dict[int, Row]:
         """Return what means nearly the same; filters may leave little of the first.
