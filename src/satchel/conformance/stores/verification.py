@@ -81,7 +81,7 @@ def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
 
 
 def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
-    """They are the same as with one; where a row says it is of another bank does not matter."""
+    """They are the same as with one."""
     with bench(store) as both:
         both.append(*map(memory, range(5)))
         both.append(memory(5), changes=(Change(1, 5, hold=False),))

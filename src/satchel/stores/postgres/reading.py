@@ -155,11 +155,11 @@ class View(Words):
         number, start = self._number(bank), first << bits
         last = MOST_PLACE if end is None else (end << bits) - 1
         found = self._all(_MARKED, number, start, last) if marked else []
-        there = (
+        rows = (
             Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
             for seq, identity, tag, at, retired, hold in found
         )
-        by_block = {block.number: block for block in column_blocks((), there, bits)}
+        by_block = {block.number: block for block in column_blocks((), rows, bits)}
         if not names:
             yield from by_block.values()
             return
