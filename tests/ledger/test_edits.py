@@ -16,12 +16,13 @@ from satchel.actions.tokens.issuing import issue_token
 from satchel.actions.waking.quarantining import quarantine
 from satchel.conformance import edits
 from satchel.continuity.drafting import Said
-from satchel.ledger import fold_cache
+from satchel.ledger import columns, fold_cache
 from satchel.memory.records import Edge, FileVersion
 from satchel.ports.vectors import Generation
 from satchel.seal.sealing import seal
 
 _QUICK = ("record", "link")
+REMEMBERING = [(1, columns._LARGE), (256, columns._LARGE), (256, 0)]
 
 
 def filled_store(settings: Settings) -> tuple[str, str]:
@@ -80,12 +81,16 @@ def _failures(found: Iterator[edits.Outcome]) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("worth_remembering", [1, 256])
+@pytest.mark.parametrize(("worth_remembering", "large"), REMEMBERING)
 def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
-    worth_remembering: int, monkeypatch: pytest.MonkeyPatch
+    worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One row of each of the two tables; also where this machine remembers what the log said."""
+    """One row of each of the two tables; also where this machine remembers what the log said.
+
+    And in a bank that is large, where rows are verified as they are met.
+    """
     monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)
     tables = edits.SqliteTables(Path(settings.store))
@@ -95,12 +100,13 @@ def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("worth_remembering", [1, 256])
+@pytest.mark.parametrize(("worth_remembering", "large"), REMEMBERING)
 def test_no_single_edit_of_any_table_gets_through_in_sqlite(
-    worth_remembering: int, monkeypatch: pytest.MonkeyPatch
+    worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each column of each table, shadow tables of the index of words included."""
     monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)
     tables = edits.SqliteTables(Path(settings.store))

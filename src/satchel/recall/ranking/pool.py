@@ -11,6 +11,7 @@ from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
+from satchel.recall.query import COMPONENTS
 from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals
 from satchel.recall.ranking.meaning import Meaning
 from satchel.recall.ranking.order import Question, Ranking
@@ -102,11 +103,20 @@ class Pool:
         found = self._rows([place for place in threads if place > 0])
         return {place: row for place, row in found.items() if row.run == threads[place]}
 
-    def _rows(self, places: Sequence[int]) -> dict[int, Row]:
-        """Return the rows at positions that are wanted; no other is left out for an edit of it."""
+    def _rows(self, places: Sequence[int], *, memories: bool = False) -> dict[int, Row]:
+        """Return the rows at positions that are wanted; none is left out for an edit of it.
+
+        Args:
+            places: The positions.
+            memories: Whether all of them should be memories.
+        """
         found = self._view.nominal(places)
         rows = {place: row for place, row in found.items() if self._wanted.matches(row)}
-        self._view.require_excluded(row for place, row in found.items() if place not in rows)
+        excluded = [row for place, row in found.items() if place not in rows]
+        self._view.require_excluded(excluded)
+        if memories:
+            others = sorted(row.seq for row in excluded if row.type not in COMPONENTS)
+            self._view.verified_columns(others)
         return rows
 
     def _near(self, known: Mapping[int, Row]) -> dict[int, Row]:
@@ -120,11 +130,11 @@ class Pool:
         nearest = max(NEAREST, self._most)
         places = self._meaning.nearest(nearest)
         rows = {place: known[place] for place in places if place in known}
-        rows |= self._rows([place for place in places if place not in known])
+        rows |= self._rows([place for place in places if place not in known], memories=True)
         if self._told is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
             return dict(islice(rows.items(), nearest))
         places = self._meaning.nearest(_NEXT_NEAREST)
-        rows = self._rows(places)
+        rows = self._rows(places, memories=True)
         rows = {place: rows[place] for place in places if place in rows}
         found = dict(islice(rows.items(), nearest))
         if self._told is not None:
