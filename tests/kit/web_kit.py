@@ -1,5 +1,6 @@
 """The web page in a real browser, before a real server on a port of this machine."""
 
+import asyncio
 import shutil
 import socket
 import threading
@@ -44,16 +45,45 @@ def listening(admin: str | None = None) -> Iterator[tuple[str, Served]]:
             thread.join()
 
 
+class Driven:
+    """A browser that stays open while other tests run.
+
+    Playwright marks its event loop as the one that runs in this thread for as long as it is there,
+    and nothing else could await anything. So it is marked while a test drives the browser only.
+
+    Args:
+        browser: The browser, just launched.
+    """
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+
+    @contextmanager
+    def driving(self) -> Iterator[Any]:
+        """Give the browser to a test; whatever that leaves open is closed."""
+        asyncio._set_running_loop(self._loop)
+        try:
+            yield self._browser
+            for context in self._browser.contexts:
+                context.close()
+        finally:
+            asyncio._set_running_loop(None)
+
+
 @contextmanager
-def browsing() -> Iterator[Any]:
+def browsing() -> Iterator[Driven]:
     """Give a browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         # Where the tests are root, as in a container, it has no sandbox of its own.
         browser = playwright.chromium.launch(executable_path=browser_here(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
+        driven = Driven(browser)
+        yield driven
+        with driven.driving():
+            browser.close()
 
 
 def furnished(client: TestClient) -> str:

@@ -74,11 +74,15 @@ def test_every_part_fits_a_phone_and_can_be_read(
         *(f"b/{bank}/graph", f"b/{bank}/log", f"b/{bank}/compare?other=earlier&at=5"),
         *(f"b/{bank}/import", f"b/{bank}/export", f"b/{bank}/quarantine", f"b/{bank}/tokens"),
         *(f"b/{bank}/owners", "import", "verify", "jobs", "receipts", f"receipts/{receipt['id']}"),
-        *("backups", "nothing of that name"),
+        *("backups", "settings", "nothing of that name"),
     ):
         tab.go(where)
         settled(page)
         assert page.evaluate(FAULTS) == [], where
+        if where in (f"b/{bank}", f"b/{bank}?q=tea"):
+            page.get_by_label("Select all on this page").check()
+            page.get_by_role("group", name="Actions for the selected memories").wait_for()
+            assert page.evaluate(FAULTS) == [], f"{where} with a selection"
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(23, 21, 19)") == (look == "dark")
     assert tab.complaints == []

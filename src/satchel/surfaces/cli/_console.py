@@ -323,8 +323,7 @@ def progress(
         records: Whether it is told of records, not bytes.
         after: Seconds after which the bar appears, where the work may be short.
     """
-    err = _console(stderr=True)
-    if not long or not err.is_terminal or state.json:
+    if not long or state.json or _is_plain(sys.stderr) or not _console(stderr=True).is_terminal:
         yield None
         return
     from rich.progress import (
@@ -343,7 +342,7 @@ def progress(
         TimeRemainingColumn(),
     )
     # Drawn here and not by a thread of its own: a process with several threads forks no other.
-    bar = Progress(*columns, console=err, transient=True, auto_refresh=False)
+    bar = Progress(*columns, console=_console(stderr=True), transient=True, auto_refresh=False)
     task, drawn, began, is_shown = bar.add_task(label, total=None), 0.0, monotonic(), False
 
     def tell(done: int, total: int, _record: str | None = None) -> None:
