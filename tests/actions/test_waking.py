@@ -215,7 +215,7 @@ def test_a_file_of_ones_own_is_rehydrated_without_importing_it(
 def test_a_file_that_was_tampered_with_is_refused(sealed: Path) -> None:
     """Nothing of it is shown, whatever is put up with."""
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))
-    accepted = frozenset({Outcome.UNSIGNED, Outcome.STRANGER})
+    accepted = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED})
     with pytest.raises(VerificationError):
         rehydrate_file(load_settings(), sealed, RehydrateOptions(), FromFile(accepted=accepted))
 
@@ -291,7 +291,7 @@ def test_a_file_of_somebody_who_is_not_trusted_is_looked_at_each_time(
     """What is remembered stands in for nobody's signature."""
     rehydrate_file(load_settings(), sealed, RehydrateOptions())
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "another"))
-    source = FromFile(accepted=frozenset({Outcome.STRANGER}))
+    source = FromFile(accepted=frozenset({Outcome.UNTRUSTED}))
     for _ in range(2):
         rehydrate_file(load_settings(), sealed, RehydrateOptions(), source)
     assert len(looks) == 3

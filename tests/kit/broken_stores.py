@@ -1121,6 +1121,13 @@ class NeverMisindexed(View):
         return []
 
 
+class Orphaning(View):
+    """Says that something is left over."""
+
+    def orphans(self) -> list[str]:
+        return ["there are files of no bank"]
+
+
 class WordsOfAllRows(View):
     """Says that every row is found by words."""
 

@@ -185,6 +185,7 @@ _SABOTEURS: dict[str, list[_Make]] = {
     ],
     "test_rows_that_an_index_of_words_has_otherwise_are_told": [_memory(broken.NeverMisindexed)],
     "test_the_positions_that_are_found_by_words_are_told": [_memory(broken.WordsOfAllRows)],
+    "test_what_a_store_is_given_belongs_to_a_bank": [_memory(broken.Orphaning)],
     "test_ids_are_found_by_their_first_digits": [
         _memory(broken.AnyDigits),
         _memory(broken.DigitsOfPairs),

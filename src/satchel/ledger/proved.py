@@ -52,7 +52,7 @@ class ProvedRows:
         self.signed: Final = found.stored.signed
         """The same head with its signature, as canonical JSON."""
         self.standing: Final = found.verdict.standing
-        """Whether the bank is this machine's own, or a stranger's."""
+        """Whether the bank is this machine's own, or untrusted."""
         self.notes: Final = found.verdict.notes
         """Sentences for whoever reads: what this machine saw of the bank and was given up."""
         self.authority: Final = found.authority

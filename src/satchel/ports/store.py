@@ -324,6 +324,13 @@ class Reader(Protocol):
         """Return the positions of the rows that the index of words has."""
         ...
 
+    def orphans(self) -> list[str]:
+        """Return what the tables hold that belongs to no bank, generation or file.
+
+        Nothing reads it. One sentence for each kind, such as "there are vectors of no generation".
+        """
+        ...
+
     @property
     def vectors(self) -> Vectors:
         """The vectors of records, beside the log."""

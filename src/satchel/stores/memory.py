@@ -210,6 +210,9 @@ class _View:
     def word_positions(self, bank: str) -> Iterable[int]:
         return [row.seq for row in self._rows(bank) if row.text and is_searched(row)]
 
+    def orphans(self) -> list[str]:
+        return []
+
     @property
     def vectors(self) -> "_Vectors":
         return _Vectors(self._banks)

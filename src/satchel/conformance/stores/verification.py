@@ -13,6 +13,7 @@ from satchel.memory.entries import Semantic
 from satchel.memory.parts import Scope
 from satchel.memory.records import Edge
 from satchel.ports.store import BLOCK_BITS, Change, Marked, Reader
+from satchel.ports.vectors import Generation
 
 _BLOCK = 1 << BLOCK_BITS
 _OWNER = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -135,6 +136,10 @@ def test_rows_that_an_index_of_words_has_otherwise_are_told(store: StoreSubject)
         assert both.same(partial(_misindexed, rows=rows[2:4])) == []
         others = [*rows[:3], replace(rows[3], text="quite another text of many words"), rows[4]]
         assert both.same(partial(_misindexed, rows=others)) == [3]
+        first, *rest = (rows[3].text or "").split()
+        for words in ([*rest, first], ["another", *rest]):  # as many as before
+            others = [*rows[:3], replace(rows[3], text=" ".join(words)), rows[4]]
+            assert both.same(partial(_misindexed, rows=others)) == [3]
         lacking = [*rows[:4], replace(rows[4], id=rows[0].id[:-8] + "00000000")]
         assert both.same(partial(_misindexed, rows=lacking)) == [4]
 
@@ -153,6 +158,30 @@ def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> 
         both.append(memory(5), changes=changes)
         found = both.same(lambda reader: sorted(reader.word_positions(BANK)))
         assert found == [0, 2, 3, 5]
+
+
+def test_what_a_store_is_given_belongs_to_a_bank(store: StoreSubject) -> None:
+    """Nothing is left over when banks, vectors and files come and go."""
+    with bench(store) as both:
+        rows = both.append(*map(memory, range(3)), Edge(source="a", target="b", kind="c"))
+        both.append(memory(1), bank=OTHER, side={"note": b"one"})
+        with both.store.writing() as writing:
+            first = writing.blobs.put(BANK, [b"one"])
+            writing.blobs.put(BANK, [b"two"])
+            writing.blobs.put(OTHER, [b"one"])
+            if both.store.traits.vectors:
+                made = Generation("model", 2, 0)
+                writing.vectors.put(BANK, made, {rows[0].id: [1.0, 2.0]})
+                writing.vectors.put(BANK, Generation("model", 3, 0), {rows[0].id: [1.0, 2.0, 3.0]})
+        with both.store.reading() as reader:
+            assert reader.orphans() == []
+        with both.store.writing() as writing:
+            writing.blobs.drop(BANK, first)
+            if both.store.traits.vectors:
+                writing.vectors.drop(BANK, Generation("model", 2, 0))
+            writing.remove(OTHER)
+        with both.store.reading() as reader:
+            assert reader.orphans() == []
 
 
 __all__ = [name for name in dir() if name.startswith("test_")]

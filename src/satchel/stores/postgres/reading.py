@@ -59,6 +59,42 @@ SELECT word.seq FROM word JOIN unnest(
 WHERE word.bank = %s AND (word.size, word.huge, word.terms) = (own.size, own.huge, own.terms)
 AND word.lexemes = own.lexemes::tsvector"""
 
+# The numbers that a table has are looked up one after another by an index that begins with them.
+_STRETCHES = """
+WITH RECURSIVE stretch AS (
+    SELECT min({column}) AS number FROM {table}
+    UNION ALL
+    SELECT (SELECT min({column}) FROM {table} WHERE {column} > stretch.number)
+    FROM stretch WHERE stretch.number IS NOT NULL
+)
+SELECT 1 FROM stretch WHERE number IS NOT NULL
+AND number NOT IN (SELECT number FROM {owners}) LIMIT 1"""
+_OTHERS = """
+SELECT 1 FROM {table} JOIN {owners} ON {owners}.number = {table}.{column}
+WHERE {table}.bank <> {owners}.bank LIMIT 1"""
+_ORPHANS = (
+    *(
+        (what, "bank", _STRETCHES.format(table=table, column="bank", owners="bank"))
+        for table, what in (
+            ("record", "records"),
+            ("link", "links"),
+            ("node", "nodes of trees"),
+            ("word", "words"),
+            ("generation", "vectors"),
+            ("blob", "files"),
+        )
+    ),
+    *(
+        (what, owner, sql.format(table=table, column=column, owners=column))
+        for table, what, column, owner in (
+            ("vector", "vectors", "generation", "generation"),
+            ("piece", "pieces of files", "blob", "file"),
+        )
+        for sql in (_STRETCHES, _OTHERS)
+    ),
+)
+"""What may belong to nothing, and what asks for it."""
+
 
 class View(Words):
     """One consistent view, on a connection inside a transaction."""
@@ -248,6 +284,14 @@ class View(Words):
     def word_positions(self, bank: str) -> Iterable[int]:
         sql = "SELECT seq FROM word WHERE bank = %s"
         return [seq for (seq,) in self._all(sql, self._number(bank))]
+
+    def orphans(self) -> list[str]:
+        found = [
+            f"there are {what} of no {owner}" for what, owner, sql in _ORPHANS if self._all(sql)
+        ]
+        if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
+            found.append("there are files without a digest")
+        return found
 
     @property
     def vectors(self) -> Vectors:
