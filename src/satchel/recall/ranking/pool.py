@@ -7,11 +7,10 @@ from msgspec import structs
 
 from satchel.errors import StoreError
 from satchel.ledger.view import View
-from satchel.memory.parts import is_id
+from satchel.memory.parts import Component, is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
-from satchel.recall.query import COMPONENTS
 from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals
 from satchel.recall.ranking.meaning import Meaning
 from satchel.recall.ranking.order import Question, Ranking
@@ -19,6 +18,7 @@ from satchel.recall.ranking.order import Question, Ranking
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
 
+_MEMORIES = frozenset(map(str, Component))
 _FEW_LEFT = 30
 _NEXT_NEAREST = 1000
 _HOPPED_FROM = 5
@@ -115,7 +115,7 @@ class Pool:
         excluded = [row for place, row in found.items() if place not in rows]
         self._view.require_excluded(excluded)
         if memories:
-            others = sorted(row.seq for row in excluded if row.type not in COMPONENTS)
+            others = sorted(row.seq for row in excluded if row.type not in _MEMORIES)
             self._view.verified_columns(others)
         return rows
 
