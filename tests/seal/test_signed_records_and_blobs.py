@@ -105,7 +105,7 @@ def test_a_false_signature_inside_a_record_is_named(
     result = _judged(path, key, false)
     assert result.outcome is Outcome.GOOD
     (note,) = result.notes
-    assert note.startswith("1 records hold a signature that is not valid")
+    assert note.startswith("records with an invalid signature: 1, such as")
     assert key.did in note
 
 

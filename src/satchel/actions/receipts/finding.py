@@ -25,7 +25,7 @@ MOST = 10_000
 _LEAST_DIGITS = 6
 _ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
 
-Standing = Literal["good", "stranger", "unsigned", "revoked", "tampered"]
+Standing = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
 
 
 class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -223,4 +223,4 @@ def _standing(settings: Settings, keys: list[str]) -> Standing:
     states = {one.state for one in known if one is not None}
     if "revoked" in states:
         return "revoked"
-    return "good" if states else "stranger"
+    return "good" if states else "untrusted"

@@ -41,10 +41,10 @@ class FromFile:
     """When it is not to be recognised."""
 
     accepted: frozenset[Outcome] = frozenset()
-    """Verdicts that are put up with."""
+    """Verdicts that are accepted."""
 
     keys: tuple[str, ...] = field(default_factory=tuple)
-    """Keys to believe this once."""
+    """Keys to trust for this call."""
 
 
 @contextmanager
@@ -59,8 +59,8 @@ def view_of_file(
         source: How it is taken.
 
     Raises:
-        VerificationError: If it does not verify, or nobody trusted signed it and that is not put
-            up with.
+        VerificationError: If it does not verify, or no trusted key signed it and that is not
+            accepted.
         InputError: If it cannot be read.
         TokenError, PermissionRefusedError: If the token does not hold for it.
     """
@@ -150,6 +150,6 @@ def _told(arriving: Arriving, *, again: bool) -> str:
     if verdict is None:
         return f"{arriving.name} has no signature, which was accepted"
     signers = [one.name or one.key for one in verdict.signers if one.valid]
-    when = " before, and unchanged since" if again else ""
+    when = " before, and no byte has changed since" if again else ""
     by = f", signed by {', '.join(signers)}" if signers else ""
-    return f"{arriving.name} is {verdict.outcome}{by}; every record was verified{when}"
+    return f"{arriving.name} is {verdict.outcome}{by}; every record of it was verified{when}"

@@ -172,7 +172,7 @@ class Contents:
         check_record(model, len(line), self._limits)
         identity = model.id
         if identity is None:
-            raise MalformedError("a record must have an ID", field="id")
+            raise MalformedError("a record needs an ID", field="id")
         if model.__struct_config__.tag != TYPED_SECTIONS[self._section]:
             wrong = f"a {model.__struct_config__.tag} in section {self._section}"
             self._note(Outcome.TAMPERED, wrong, number, identity)
@@ -184,7 +184,7 @@ class Contents:
                 raw = _raw(identity)
                 self._note(Outcome.TAMPERED, "the ID does not match the content", number, identity)
             if isinstance(model, Entry) and self.redactions.names(identity):
-                whole = "a full memory next to the redaction that replaced it"
+                whole = "the full memory is beside its redaction"
                 self._note(Outcome.TAMPERED, whole, number, identity)
         if self._proves_types:
             typed = _typed(str(model.__struct_config__.tag), raw)
@@ -231,7 +231,7 @@ class Contents:
         if not self.redactions.form(model, line, number):
             self._note(
                 Outcome.TAMPERED,
-                "a redacted form without the redaction that allows it",
+                "a redacted memory without its redaction record",
                 number,
                 identity,
             )
@@ -283,11 +283,16 @@ class Contents:
         self.proofs += 1
         head = self._head
         if head is None:
-            self._note(Outcome.TAMPERED, "a proof without a log head to verify against", number)
+            self._note(Outcome.TAMPERED, "an inclusion proof without a log head", number)
         elif not audit_holds(
             proof.leaf(head.bank), proof.seq, head.size, proof.path_bytes(), _raw(head.root)
         ):
-            self._note(Outcome.TAMPERED, "the proof does not match the head", number, proof.id)
+            self._note(
+                Outcome.TAMPERED,
+                "the inclusion proof does not match the log head",
+                number,
+                proof.id,
+            )
         elif self._section == "proofs":
             self.redactions.proof(proof)
 
