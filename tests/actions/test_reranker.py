@@ -352,7 +352,7 @@ def test_a_cross_encoder_in_a_folder_reads_both_texts(
 def test_a_network_that_makes_vectors_is_no_reranker(tmp_path: Path) -> None:
     """Nor is a folder without one, or one that takes no two texts."""
     embedder = write_folder(tmp_path / "e", [[1.0, 2.0]] * 10)
-    with pytest.raises(InferenceError, match="one number for (?:a|each) pair"):
+    with pytest.raises(InferenceError, match=r"one number for (?:a|each) pair"):
         cross_encoder_from_folder(embedder)
     with pytest.raises(ConfigError, match=r"there is no model\.onnx"):
         cross_encoder_from_folder(tmp_path)

@@ -28,9 +28,9 @@ from satchel.memory.times import now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 
-_REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_LEFT = "the file may still hold bytes of what was erased"
-_SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
+_REPAIR = "satchel doctor --repair rebuilds what can be derived, and deletes nothing."
+_LEFT = "the file may still contain erased bytes"
+_SCRUB = "Any run of satchel prune removes them."
 _DEEP = "satchel doctor --deep verifies every record."
 _UNREAD = "No bank has them, and nothing reads them. satchel store copy makes a store without them."
 _FILES = Filter(types=frozenset({"file_version"}), retired=True, held=True)

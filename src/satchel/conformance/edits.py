@@ -55,7 +55,7 @@ UNBELIEVED = {
     "generation.generation": "the same",
     "Generation.model": "the same in the graph",
     "Generation.generation": "the same",
-    "vector": "the same; what a model made of a text, only the model could tell",
+    "vector": "the same; only the model could verify its output",
     "Vector": "the same in the graph",
     "blob.bank": "a file that no record names; doctor notes those that one names and that are gone",
     "Blob.bank": "the same in the graph",

@@ -170,7 +170,7 @@ def _standing(
 def _forked(one: Ended) -> str:
     return (
         f"record {one.place} is a second succession of {one.key}, to {one.heir}, and is ignored."
-        " Whoever made it has the old key: satchel key revoke"
+        " Its author has the old key: satchel key revoke"
     )
 
 

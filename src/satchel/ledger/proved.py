@@ -168,7 +168,7 @@ class ProvedRows:
             StoreError: If the store cannot be walked.
         """
         if not isinstance(self._reader, Walked):
-            raise StoreError("links of this store cannot be walked along")
+            raise StoreError("links of this store cannot be followed")
         if self._columns.is_sparing(self, self._stamp) and not self._has_links(ends, incoming):
             return []  # whatever the standing of records is
         self.require_columns()

@@ -161,7 +161,7 @@ class View(Statements):
         asked["first"] += first << bits
         found = self._all(_MARKED, **asked, bank=number) if marked else []
         if any(row[1] != number for row in found):
-            raise damaged(self._name, "a row says that it is of another bank")
+            raise damaged(self._name, "a row belongs to another bank")
         there = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
         rows = list[Any]()
         if names:
@@ -373,7 +373,7 @@ class View(Statements):
     def _numbers(self, cypher: str, **values: Any) -> set[int]:
         found = {number for (number,) in self._all(cypher, **values)}
         if not all(isinstance(number, int) for number in found):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         return found
 
     @property
