@@ -78,7 +78,7 @@ def test_a_lost_record_is_set_aside_and_counted(satchel: Run, bank: str) -> None
     """The rest of the bank is read again afterwards."""
     edit("UPDATE record SET body = zeroblob(100) WHERE place & 1023 = 20")
     ran = satchel("doctor", "--repair")
-    assert (ran.status, "lost and set aside: 1" in ran.out) == (0, True)
+    assert (ran.status, "damaged and set aside: 1" in ran.out) == (0, True)
     settings = load_settings()
     with opened_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
         assert len(list(view.scan())) == 32

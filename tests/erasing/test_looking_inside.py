@@ -78,7 +78,7 @@ def test_what_cannot_be_looked_into_is_named_as_not_reached(bank: OpenBank) -> N
     (folder / "bad.zip").write_bytes(_zipped(ADA.encode())[:-20])
     done = _gone(bank)
     for name in ("theirs.age", "some.zst", "bad.gz", "bad.zip"):
-        assert any(f"inside {folder / name}: " in one for one in done.unreached), name
+        assert any(f"contents of {folder / name}: " in one for one in done.unreached), name
     assert done.exit_status == 0
 
 

@@ -114,7 +114,7 @@ def test_a_date_of_any_kind_comes_back_as_it_was(text: str, tmp_path: Path) -> N
 def test_times_that_name_no_moment_are_counted(tmp_path: Path) -> None:
     """Astrocyte drops them without a word."""
     _, reading = read(archive(tmp_path / "in.ama.jsonl", memory(occurred_at="May 2026")))
-    assert any("1 times name no exact moment" in note for note in reading.report.notes)
+    assert any("1 times are not exact" in note for note in reading.report.notes)
 
 
 _ANY = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just({"$int": "7"})

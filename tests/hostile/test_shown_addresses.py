@@ -194,7 +194,7 @@ def test_attack_what_a_webhook_is_called_by_is_not_shown(
     [
         ("http://user:HUNTERTWO@host/", "a user or password"),
         ("http://HUNTERTWO@host/", "a user or password"),
-        ("http:///HUNTERTWO", "is not a valid URL"),
+        ("http:///HUNTERTWO", "must be a URL"),
         ("https://host:HUNTERTWO/", "is not a valid URL"),
         ("https://host/HUNTER TWO", "a space"),
         ("ftp://host/HUNTERTWO", "must be a URL"),

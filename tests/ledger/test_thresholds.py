@@ -121,7 +121,7 @@ def test_there_are_never_fewer_owners_than_have_to_sign(two_of_three: Machine) -
         by = (OWNER, CAT) if action == REVOKED else (OWNER, BEN)
         record = ending(action, two_of_three.bank, key.did, by[0], _AT, None, *by[1:])
         assert not _counts(two_of_three, record)
-    with pytest.raises(UsageError, match="1 owners would be left, and 2 have to sign"):
+    with pytest.raises(UsageError, match="1 owners would remain, and 2 must sign"):
         both.end(RETIRED, BEN.did)
     with pytest.raises(UsageError, match="between 1 and that"):
         both.set_threshold(3)

@@ -305,7 +305,7 @@ def test_a_bank_with_another_log_is_refused_before_anything_is_written(
     with opened_store(here) as store:  # this machine has seen the other one grow: it is behind
         shutil.rmtree(here.state / "banks")
         assert len(told(here.store)) == 2
-    with pytest.raises(TargetExistsError, match="1 records that are not here"):
+    with pytest.raises(TargetExistsError, match="1 records that are missing here"):
         copied(here, other.store)
     with opened_store(here) as store:
         open_bank_in(here, store, "assistant", writes=True).ledger.append(memories(3, start=700))
