@@ -119,7 +119,7 @@ def test_an_artifact_of_a_bank_shows_the_log_it_came_from(bank: str, tmp_path: P
     """Bank, signed head, scope and the keys that may sign; every step of verification runs."""
     append(bank, memories(5))
     done = out(tmp_path / "a.pam.jsonl")
-    assert (done.read_back, done.signed_by, done.entries) == ("stranger", KEY.did, 5)
+    assert (done.read_back, done.signed_by, done.entries) == ("untrusted", KEY.did, 5)
     assert outcomes(tmp_path / "a.pam.jsonl") == ["good"]
     found = verify(tmp_path / "a.pam.jsonl", load_settings(), VerifyOptions(keys=(KEY.did,)))
     assert found.statement is not None

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
 from satchel.actions.memories.counting import Stats, stats
+from satchel.actions.memories.values import UNTRUSTED
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     holds_anything,
+    known_owners,
     missing_banks,
     open_ledger,
     opened_store,
@@ -27,10 +29,9 @@ from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_TRUST = "If you know whose it is: satchel key trust KEY --bank ID."
 _LEFT = "the file may still hold bytes of what was erased"
 _SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
-_DEEP = "satchel doctor --deep looks at every record."
+_DEEP = "satchel doctor --deep verifies every record."
 _UNREAD = "No bank has them, and nothing reads them. satchel store copy makes a store without them."
 _FILES = Filter(types=frozenset({"file_version"}), retired=True, held=True)
 
@@ -136,8 +137,8 @@ def _look(
     try:
         ledger = open_ledger(settings, store, bank)
         with ledger.reading() as view:
-            size, standing = view.head.size, view.standing
-            notes = [*view.notes, *_believed_still(settings, view.authority.revoked_keys)]
+            size, standing, owners = view.head.size, view.standing, view.authority.owners
+            notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
             if lacking := _files_without_bytes(store, view):
                 notes.append(f"the bytes of {lacking} files are not in the store")
         if deep:
@@ -152,9 +153,11 @@ def _look(
     detail = "; ".join([f"{size} records, {how}", *notes])
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
-    if standing is BankStanding.STRANGER:
-        stranger = "a stranger's: no key that this machine trusts owns it"
-        return Check(name=bank, state="note", detail=f"{detail}; {stranger}", hint=_TRUST)
+    if standing is BankStanding.UNTRUSTED:
+        unknown = sorted(owners - known_owners(settings, bank))
+        commands = "; ".join(f"satchel key trust {key} --bank {bank}" for key in unknown)
+        hint = f"If you know the owner: {commands}"
+        return Check(name=bank, state="note", detail=f"{detail}; {UNTRUSTED}", hint=hint)
     return Check(name=bank, state="note" if notes else "ok", detail=detail)
 
 
@@ -183,11 +186,12 @@ def _files_without_bytes(store: Store, view: View) -> int:
         return sum(not reader.blobs.has(view.head.bank, digest) for digest in named)
 
 
-def _believed_still(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
-    """Yield what to do where this machine believes keys that an owner of a bank revoked."""
+def _still_trusted(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
+    """Yield what to do if this machine trusts keys that an owner of a bank revoked."""
     for key in settings.registry.listed():
         if key.key in revoked and key.state != "revoked":
-            yield f"an owner revoked {key.name}, which is believed here: key revoke {key.key}"
+            command = f"satchel key revoke {key.key}"
+            yield f"an owner revoked {key.name}, which is trusted here: {command}"
 
 
 def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Check]:

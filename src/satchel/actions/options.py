@@ -14,7 +14,7 @@ Texts = str | Sequence[str]
 Time = str | datetime | date
 """``2026-03-01T09:30:00+01:00``, a day, or a ``datetime`` with its zone; without one, UTC."""
 
-Verdict = Literal["unsigned", "stranger", "entries-only", "incomplete"]
+Verdict = Literal["unsigned", "untrusted", "entries-only", "incomplete"]
 """Verdicts on a sealed file that may be accepted."""
 
 
