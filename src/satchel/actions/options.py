@@ -14,7 +14,7 @@ Texts = str | Sequence[str]
 Time = str | datetime | date
 """``2026-03-01T09:30:00+01:00``, a day, or a ``datetime`` with its zone; without one, UTC."""
 
-Verdict = Literal["unsigned", "stranger", "entries-only", "incomplete"]
+Verdict = Literal["unsigned", "untrusted", "entries-only", "incomplete"]
 """Verdicts on a sealed file that may be accepted."""
 
 
@@ -321,3 +321,12 @@ class SelectionOptions(Options):
     as_of: Annotated[
         int | None, Option("As the bank was when its log had this many records.", minimum=1)
     ] = None
+    ids: Annotated[
+        Texts,
+        Option(
+            "Only this memory: ID or unique ID prefix. Repeatable.",
+            flag="--id",
+            metavar="ID",
+            max_items=1000,
+        ),
+    ] = ()

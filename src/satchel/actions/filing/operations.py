@@ -79,6 +79,15 @@ class FileChangeOptions(Options):
     actor: Actor = _ME
     reason: Reason = ""
 
+    @property
+    def change(self) -> dict[str, Any]:
+        """These options as keyword arguments of the store."""
+        return {
+            "expected_sha": self.expected_sha,
+            "actor": self.actor,
+            "reason": self.reason,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class FileWriteOptions(FileChangeOptions):
@@ -355,17 +364,12 @@ def write_file(files: OpenFiles, options: FileWriteOptions) -> MemoryMeta:
     store, data = files.store, options.content
     if data is None:
         data = (options.text or "").encode("utf-8", "surrogateescape")
-    about: dict[str, Any] = {
-        "actor": options.actor,
-        "reason": options.reason,
-        "expected_sha": options.expected_sha,
-    }
     if options.keep_versions and not store.keep_versions:
         store.change_policy(keep_versions=True, actor=options.actor)
     if not options.append:
-        return store.write_bytes(options.path, data, **about)
+        return store.write_bytes(options.path, data, **options.change)
     text = decoded_text(options.path, data)
-    return store.append_text(options.path, text, **about)
+    return store.append_text(options.path, text, **options.change)
 
 
 @operation(
@@ -386,9 +390,7 @@ def edit_file(files: OpenFiles, options: FileEditOptions) -> MemoryMeta:
         options.old,
         options.new,
         options.count,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
     )
 
 
@@ -409,9 +411,7 @@ def move_file(files: OpenFiles, options: FileMoveOptions) -> list[str]:
     return files.store.rename(
         options.path,
         options.new,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
         overwrite=options.overwrite,
     )
 
@@ -431,16 +431,11 @@ def delete_file(files: OpenFiles, options: FileDeleteOptions) -> list[str]:
         ConcurrencyError: If the file is not as expected.
         UsageError: If a folder is to be erased.
     """
-    about: dict[str, Any] = {
-        "actor": options.actor,
-        "reason": options.reason,
-        "expected_sha": options.expected_sha,
-    }
     if not options.erase:
-        return files.store.delete(options.path, recursive=options.recursive, **about)
+        return files.store.delete(options.path, recursive=options.recursive, **options.change)
     if options.recursive:
         raise UsageError("only one file can be erased at a time", field="recursive")
-    files.store.erase(options.path, **about)
+    files.store.erase(options.path, **options.change)
     return [options.path]
 
 
@@ -460,9 +455,7 @@ def restore_file(files: OpenFiles, options: FileRestoreOptions) -> MemoryMeta:
     return files.store.restore(
         options.path,
         options.version,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
     )
 
 
@@ -695,9 +688,7 @@ def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[Decisio
     meta = store.promote(
         options.path,
         options.target,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
         keep=options.keep,
     )
     return [Decision(options.path, meta.path, None, meta.sha256)]

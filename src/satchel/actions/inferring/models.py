@@ -168,12 +168,21 @@ def _made_by(named: str, made: Made) -> bool:
     return is_named(named) and made.model == f"{scheme}:{model}"
 
 
+def server_of(settings: InferenceSettings) -> str | None:
+    """Return the address of the server that makes vectors; None for a model on this machine."""
+    if settings.embedder == SERVER:
+        return settings.base_url
+    scheme, model, address = _parts(settings.embedder)
+    if not model or scheme not in _SERVERS:
+        return None
+    return address or settings.base_url or _SERVERS[scheme]
+
+
 def _is_here(settings: InferenceSettings) -> bool:
     """Tell whether the model that is named runs on this machine."""
-    scheme, _, address = _parts(settings.embedder)
-    if scheme not in _SERVERS:
+    address = server_of(settings)
+    if address is None:
         return True
-    address = address or settings.base_url or _SERVERS[scheme]
     from satchel.inference.endpoint import is_here
 
     return is_here(address)

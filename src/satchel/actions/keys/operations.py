@@ -25,6 +25,7 @@ from satchel.actions.options import (
     OwnerOptions,
     Reason,
 )
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import KeyLine
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UsageError
@@ -98,6 +99,7 @@ def create_key(
         TargetExistsError: If there is a key of that name.
         UsageError: If it is to be protected, and there is no passphrase.
     """
+    require_owner(settings, "keys")
     passphrase = options.passphrase
     if options.protect and passphrase is None:
         if new_passphrase is None:
@@ -117,6 +119,7 @@ class KeyListOptions(Options):
 )
 def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
     """List the keys stored here, and the trusted keys of others."""
+    require_owner(settings, "keys")
     return signing.list_keys(settings)
 
 
@@ -155,6 +158,7 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
         UsageError: If the secret has no file to go to.
         TargetError: If the file cannot be written.
     """
+    require_owner(settings, "keys")
     output = path_text(options.output)
     if options.secret:
         if output is None:
@@ -434,4 +438,5 @@ class IdentityListOptions(Options):
 )
 def list_identities(settings: Settings, _: IdentityListOptions) -> list[IdentityLine]:
     """List the identities stored here, with their recipients."""
+    require_owner(settings, "keys")
     return identities.list_identities(settings)

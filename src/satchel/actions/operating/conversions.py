@@ -124,7 +124,7 @@ class VerifyRequest(Options):
     ]
     _: KW_ONLY
     deep: Annotated[
-        bool, Option("Verify every record, even if a trusted signer vouches for the whole.")
+        bool, Option("Verify every record, even if a trusted key signed the whole.")
     ] = False
     entry: Annotated[
         str | None,
@@ -241,10 +241,10 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
     for_models=NO_FILES_FOR_MODELS,
 )
 def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
-    """Verify that a sealed file is as a trusted signer left it.
+    """Verify that a sealed file is unchanged and signed by a trusted key.
 
-    The result is truthy if the outcome is good, and lists what each step found. Exit status: 0
-    good or older; 3 unsigned, stranger, tampered, incomplete, fork, entries-only, and older with
+    The result is truthy if the outcome is good, and lists the result of each step. Exit status: 0
+    good or older; 3 unsigned, untrusted, tampered, incomplete, fork, entries-only, and older with
     --require-fresh; 4 malformed.
 
     Raises:

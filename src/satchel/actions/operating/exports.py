@@ -285,6 +285,7 @@ def create_artifact(source: ExportSource, options: ArtifactRequest) -> Export:
         until=options.until,
         owner=options.owner,
         as_of=options.as_of,
+        ids=options.ids,
     )
     return export.run(source, request)
 
@@ -349,6 +350,7 @@ def selected(options: SelectionOptions) -> Selection:
         until=_moment(options.until, "until"),
         owner=options.owner,
         as_of=options.as_of,
+        ids=texts(options.ids),
     )
 
 

@@ -14,8 +14,8 @@ export const gist = (memory) => (["", "{}", "[]", "null", undefined].includes(me
 export const badge = (memory) => ((memory.retracted ?? []).length
   ? chip("built on a corrected memory", "warn") : null);
 
-const tagged = (input) => input.value.split(/[,\s]+/).map((one) => one.replace(/^#/, "")).filter(Boolean);
-const written = (name, more = {}) => el("input", { name, maxlength: 1000, autocomplete: "off", ...more });
+export const tagged = (input) => input.value.split(/[,\s]+/).map((one) => one.replace(/^#/, "")).filter(Boolean);
+export const written = (name, more = {}) => el("input", { name, maxlength: 1000, autocomplete: "off", ...more });
 
 export function remembering(bank) {
   const text = el("textarea", { name: "text", rows: 5, required: true, maxlength: 100000 });
