@@ -95,9 +95,10 @@ def test_attack_an_address_of_the_page_reaches_no_other_part_of_the_server(
     bank = furnished(owner)
     asked = list[str]()
     tab.page.on("request", lambda request: asked.append(request.url))
-    for step, (part, below) in product(STEPS, BELOW.items()):
-        tab.go("jobs")
-        _came(tab.page)
+    for (part, below), step in product(BELOW.items(), STEPS):
+        if step == STEPS[0]:  # what comes late is of the same part, and judged as the next is
+            tab.go("jobs")
+            _came(tab.page)
         asked.clear()
         tab.go(f"b/{bank}/{part.format(step)}")
         _came(tab.page)
