@@ -146,22 +146,29 @@ class View(Statements):
             values["last" if newest_first else "first"] = last + (-1 if newest_first else 1)
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterable[ColumnBlock]:
         number, asked = self._number(bank), self._bounds(bank)
         if end is not None:
-            asked["last"] = asked["first"] + (end << BLOCK_BITS) - 1
-        asked["first"] += first << BLOCK_BITS
-        found = self._all(_MARKED, **asked, bank=number)
+            asked["last"] = asked["first"] + (end << bits) - 1
+        asked["first"] += first << bits
+        found = self._all(_MARKED, **asked, bank=number) if marked else []
         if any(row[1] != number for row in found):
             raise damaged(self._name, "a row says that it is of another bank")
-        marked = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
+        there = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
         rows = list[Any]()
         if names:
             listed = ", ".join(f"r.`{name}`" for name in names)
             cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, {listed} ORDER BY r.place"
             rows = self._all(cypher, **asked)
-        return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), marked)
+        return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), there, bits)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         asked = self._bounds(bank)
