@@ -3,10 +3,11 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids, Texts
+from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids
 from satchel.actions.options import (
     DryRun,
     ScopeOptions,
+    Texts,
     TrustOptions,
 )
 from satchel.actions.recall import Trust
