@@ -24,9 +24,9 @@ def satchel(*words: str) -> str:
 def run_hook(settings: Path, event: str, said: dict[str, str]) -> Any:
     """Run a hook as the host does, by a shell, and return its answer."""
     (group,) = json.loads(settings.read_bytes())["hooks"][event]
-    command = group["hooks"][0]["command"]
+    command = ["sh", "-c", group["hooks"][0]["command"]]
     ran = subprocess.run(
-        command, shell=True, check=True, capture_output=True, text=True, input=json.dumps(said)
+        command, check=True, capture_output=True, text=True, input=json.dumps(said)
     )
     return json.loads(ran.stdout)
 

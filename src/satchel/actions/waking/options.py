@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
 from satchel.actions.memories.operations import Actor, Ids, Reason, Texts, Type
-from satchel.actions.options import DryRun, TrustedKeys, UnsafeAccept
+from satchel.actions.options import DryRun, OnProgress, TrustedKeys, UnsafeAccept
 from satchel.actions.recall import Trust
 from satchel.errors import UsageError
 from satchel.ports.inference.summariser import Summariser
@@ -149,6 +149,7 @@ class ScanOptions(Options):
         Option("Whose memories are reported if they read like a prompt. Default: as configured."),
     ] = None
     dry_run: DryRun = False
+    progress: OnProgress = None
 
 
 @dataclass(frozen=True, slots=True)

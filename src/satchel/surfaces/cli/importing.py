@@ -3,25 +3,21 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from satchel.actions.agents.undo import UndoOptions, undo
 from satchel.actions.importing.imported import BankImported, Imported
 from satchel.actions.importing.undoing import ImportLine, Undone
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.operating.imports import STDIN, ImportRequest, ImportTarget, import_
+from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
 from satchel.actions.paths.permission import OWN
 from satchel.ports.operations import Option, Options, PathText
 from satchel.surfaces.cli._console import (
-    bytes_in,
     count,
     facts,
     gist,
-    is_long,
     line,
     message,
-    progress,
     state,
     table,
 )
@@ -33,6 +29,7 @@ from satchel.surfaces.cli._options import (
     tell_refused,
     tell_secrets,
 )
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._tree import Group
 
 _PAIRS = 20
@@ -83,7 +80,7 @@ def add_to(app: Group) -> None:
         prepare=_prepare,
         status=lambda result: int(bool(result.unaccepted)),
     )
-    command(app, undo, _show_undone, bank=_to_undo)
+    command(app, undo, _show_undone, bank=_to_undo, label="undoing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +100,14 @@ def _prepare(given: dict[str, Any], other: Input) -> None:
 
 @contextmanager
 def _target(bank: str | None, options: ImportRequest, _: Input) -> Iterator[ImportTarget]:
-    path = str(options.path)
-    size = 0 if path == STDIN else bytes_in(Path(path))
-    with progress("reading", is_long(4 * size)) as reading:
-        yield ImportTarget(
-            settings=state.settings,
-            bank=bank,
-            owner=owner_key,
-            permission=OWN,
-            reads_stdin=True,
-            on_reading=reading,
-        )
+    yield ImportTarget(
+        settings=state.settings,
+        bank=bank,
+        owner=owner_key,
+        permission=OWN,
+        reads_stdin=True,
+        on_reading=activity.stage("reading", "bytes"),
+    )
 
 
 def show_import(found: Imported, _: Input | None = None) -> int:

@@ -23,7 +23,7 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Records that arrived for the bank."""
 
     added: int = 0
-    """Memories that are new to it; ``overwritten``, ``renamed`` and ``merged`` tell of some of them."""
+    """Memories that are new to it; ``overwritten``, ``renamed`` and ``merged`` are among them."""
 
     known: int = 0
     """Imported before, or here already: left as they are."""
