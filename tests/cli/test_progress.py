@@ -178,7 +178,7 @@ def test_an_import_waits_for_another_one_and_says_for_which(tmp_path: Path, slow
             assert second.end() == 0
         assert first.end() == 0
     with Satchel.open() as store:
-        assert store.bank("b").stats().entries == 1003
+        assert store.bank("b").stats().memories == 1003
 
 
 COMMANDS = {

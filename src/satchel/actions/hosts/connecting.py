@@ -124,9 +124,9 @@ def connect(settings: Settings, asked: ConnectOptions) -> Connected:
     """Add Satchel's MCP server to an agent host's configuration.
 
     The entry and the hooks name this home, store and configuration, and the default bank if one was
-    chosen: a later `satchel bank use` does not move the agent's memory. Everything else in the host's files
-    stays; each file is backed up beside it, and is restored by `--remove`. Restart the host
-    afterwards.
+    chosen: a later `satchel bank use` does not move the agent's memory. Everything else in the
+    host's files stays; each file is backed up beside it, and is restored by `--remove`. Restart the
+    host afterwards.
 
     Args:
         settings: The surroundings.

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from satchel.errors import SatchelError
-from satchel.surfaces.cli._progress import activity
-from satchel.surfaces.cli._progress import size as size
+from satchel.surfaces.cli._progress import activity, amount_of_bytes
 
 _GIST, _SHORT, _LEAST_ROOM = 100, 12, 20
 
@@ -342,3 +341,8 @@ def count(number: int, word: str) -> str:
     """Return ``1 record`` or ``2 records``, ``1 memory`` or ``2 memories``."""
     many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{number:,} {word if number == 1 else many}"
+
+
+def size(bytes_: int) -> str:
+    """Return a size for a person."""
+    return amount_of_bytes(bytes_)

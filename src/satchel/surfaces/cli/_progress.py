@@ -2,7 +2,7 @@
 
 A bar where the work counts what it has done, what is waited for where another program holds a
 lock, and otherwise that the work goes on. It is drawn where the work reports something, and by a
-timer of the system in between; not by a thread, since a process with several threads forks no other.
+timer of the system in between; not by a thread: a process with several threads forks no other.
 """
 
 import os
@@ -135,14 +135,14 @@ class Activity:
         return f"{self._label} {full * filled}{rest * (_BAR - filled)}  {amount}  {left} left"
 
     def _amount(self, number: int) -> str:
-        return size(number) if self._unit == "bytes" else f"{number:,}"
+        return amount_of_bytes(number) if self._unit == "bytes" else f"{number:,}"
 
 
 activity = Activity()
 """Of the one command that this process runs."""
 
 
-def size(bytes_: int) -> str:
+def amount_of_bytes(bytes_: int) -> str:
     """Return a size for a person."""
     value, units = float(bytes_), list(_UNITS)
     while value >= 1000 and len(units) > 1:  # noqa: PLR2004 - decimal units
@@ -172,7 +172,7 @@ def _ticking(draw: Callable[[], None]) -> Iterator[None]:
             draw()
 
     signal.signal(signal.SIGALRM, tick)
-    signal.siginterrupt(signal.SIGALRM, False)  # noqa: FBT003 - calls of the system go on
+    signal.siginterrupt(signal.SIGALRM, False)
     signal.setitimer(signal.ITIMER_REAL, _PATIENCE, _REDRAWN)
     try:
         yield

@@ -99,7 +99,7 @@ def _prepare(given: dict[str, Any], other: Input) -> None:
 
 
 @contextmanager
-def _target(bank: str | None, options: ImportRequest, _: Input) -> Iterator[ImportTarget]:
+def _target(bank: str | None, *_: ImportRequest | Input) -> Iterator[ImportTarget]:
     yield ImportTarget(
         settings=state.settings,
         bank=bank,

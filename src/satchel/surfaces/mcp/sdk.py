@@ -1,9 +1,9 @@
 """The SDK, imported for standard input and output: without what only HTTP needs.
 
-Its modules import their HTTP server, its client and the libraries of both, which is a fourth of what
-a start costs. While they are imported here, names of those are stand-ins, which are gone from the
-table of modules afterwards: whoever imports them then gets the real ones. A version of the SDK that
-this was not tested with, or anything that goes wrong, means the usual import.
+Its modules import their HTTP server, its client and the libraries of both, which is a fourth of
+what a start costs. While they are imported here, names of those are stand-ins, which are gone from
+the table of modules afterwards: whoever imports them then gets the real ones. A version of the SDK
+that this was not tested with, or anything that goes wrong, means the usual import.
 """
 
 import gc

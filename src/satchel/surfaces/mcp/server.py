@@ -41,8 +41,9 @@ class _StrictServer(MCPServer):
             async with stdio_server(stdin=read) as (incoming, outgoing):
                 options = self._lowlevel_server.create_initialization_options()
                 pending = Pending()
-                streams: Any = Incoming(incoming, pending), Outgoing(outgoing, pending)
-                await self._lowlevel_server.run(*streams, options)
+                received: Any = Incoming(incoming, pending)
+                sent: Any = Outgoing(outgoing, pending)
+                await self._lowlevel_server.run(received, sent, options)
 
     def add_tool(self, *args: Any, **named: Any) -> None:
         """Add a tool whose schema says so."""

@@ -17,8 +17,8 @@ from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 from satchel.surfaces.cli._console import count, line, message, short, size, state
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._stdout import NAME
 from satchel.surfaces.cli._progress import activity
+from satchel.surfaces.cli._stdout import NAME
 from satchel.surfaces.cli._tree import Group
 
 _SHOWN = 10
