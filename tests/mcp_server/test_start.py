@@ -70,8 +70,8 @@ HELLO = [
 
 USUAL = {
     "an SDK that it was not tested with": "sdk.TESTED = frozenset()",
-    "a stand-in that the SDK needs": "sdk._HTTP_ONLY += ('mcp.shared.exceptions',)",
-    "an import that fails": "sdk._HTTP_ONLY += ('anyio',)",
+    "a stand-in that the SDK needs": "sdk._HTTP_ONLY += ('mcp.server.mcpserver.tools',)",
+    "an import that fails": "sdk._HTTP_ONLY += ('mcp.server.lowlevel.server',)",
 }
 
 
