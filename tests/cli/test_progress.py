@@ -32,9 +32,9 @@ main()
 """A program called satchel that waits for a file at one point of what it does."""
 
 LOGGING = """
-from satchel.ledger.appending.transaction import LogTransaction
+from satchel.ledger.ledger import _Transaction
 from satchel.transfer.incoming import stage
-stage.GROUP, append_rows, groups = 100, LogTransaction.append_rows, []
+stage.GROUP, append_rows, groups = 100, _Transaction.append_rows, []
 
 def slow(self, *given, **named):
     append_rows(self, *given, **named)
@@ -42,19 +42,19 @@ def slow(self, *given, **named):
     if len(groups) == 6:
         wait()
 
-LogTransaction.append_rows = slow
+_Transaction.append_rows = slow
 """
 """An import stops in the middle of its transaction."""
 
 RUNNING = """
-from satchel.ports.operations import Operation
-run = Operation.run
+from satchel.surfaces.cli import _operations
+opened = _operations._opened
 
-def slow(*given, **named):
+def slow(*given):
     wait()
-    return run(*given, **named)
+    return opened(*given)
 
-Operation.run = slow
+_operations._opened = slow
 """
 """An operation stops before it begins."""
 
@@ -144,12 +144,12 @@ def test_two_commands_that_wait_for_one_another_both_show_it(tmp_path: Path, slo
     words = ("import", big, "--bank", "b")
     with terminal(*program(slow, LOGGING, *words)) as first:
         first.until(r"logging ━+─+  [56]00/1,000")
-        who = rf"waiting for process {first.process.pid} \(satchel import [^)]*\): satchel\.db  "
+        who = rf" for satchel\.db, held by process {first.process.pid} \(satchel import "
         with terminal(*SATCHEL, "remember", "Ada drinks tea", "--bank", "b") as second:
-            clocks = second.until(who + r"(\d:\d\d)")
+            clocks = second.until(rf"waiting (\d:\d\d){who}")
             while len(set(clocks)) < 2:
                 assert second.read()
-                clocks = re.findall(who + r"(\d:\d\d)", second.shown)
+                clocks = second.until(rf"waiting (\d:\d\d){who}")
             (slow / "go").touch()
             assert second.end() == 0
         assert first.end() == 0
@@ -171,8 +171,8 @@ def test_an_import_waits_for_another_one_and_says_for_which(tmp_path: Path, slow
         assert f"process {first.process.pid}" in refused.stderr
         with terminal(*words) as second:
             second.until(
-                rf"waiting for process {first.process.pid} \(satchel import [^)]*\): "
-                r"satchel\.db\.import\.lock  \d:\d\d"
+                r"waiting \d:\d\d for satchel\.db\.import\.lock, "
+                rf"held by process {first.process.pid} \(satchel import "
             )
             (slow / "go").touch()
             assert second.end() == 0

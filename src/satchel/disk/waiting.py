@@ -68,7 +68,8 @@ class Wait:
         if _watcher is not None and self._pauses >= len(_PAUSES):
             if now - self._asked_at >= _ASKED_EVERY:
                 self._holder, self._asked_at = self._holder_now(), now
-            _watcher(f"{self._holder or 'another program'}: {self._what}", now - self._began)
+            holder = self._holder or "another program"
+            _watcher(f"{self._what}, held by {holder}", now - self._began)
         left = self._end - now
         if left <= 0 and (_watcher is None or self._holder is None):
             return False

@@ -121,7 +121,7 @@ class Activity:
     def _line(self, now: float, *, is_plain: bool) -> str:
         what, seconds, heard_at = self._waited
         if what and now - heard_at < _STILL_WAITING:
-            return f"waiting for {what}  {_clock(seconds)}"
+            return f"waiting {_clock(seconds)} for {what}"
         full, rest = ("#", "-") if is_plain else ("━", "─")
         elapsed = now - self._began
         done = min(self._done, self._total)
