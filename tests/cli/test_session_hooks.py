@@ -138,7 +138,7 @@ def test_a_host_can_state_learnings_itself(hook: Hook) -> None:
     said = {"session_id": "s1", "output": "Redis needs 4 GB", "learnings": ["Tests need a server"]}
     assert len(hook("session-stop", said, "--agent", "ops", "--json").json["stored"]) == 2
     assert "Redis" in hook("session-start", {"session_id": "s2"}, "--agent", "ops").out
-    assert hook("session-start", {"session_id": "s2"}).json == {}
+    assert hook("session-start", {"session_id": "s2"}, "--agent", "other").json == {}
 
 
 def test_memories_stay_within_the_budget(hook: Hook) -> None:
