@@ -23,10 +23,11 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import opened_to_fill
 from satchel.actions.tokens.issuing import issue_token
-from satchel.continuity.drafting import LogHead, Recorder, Said, new_session
+from satchel.continuity.drafting import LogHead, Recorder, new_session
 from satchel.continuity.elements import Tip
 from satchel.files import MemoryStore
 from satchel.memory.entries import Semantic
+from satchel.memory.messages import Said
 from satchel.memory.records import Status
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal

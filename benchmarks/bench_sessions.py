@@ -16,7 +16,7 @@ from satchel.actions.sessions.looking import messages_of
 from satchel.actions.sessions.recording import Beginning, begin, record
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import opened_to_fill
-from satchel.continuity.drafting import Said
+from satchel.memory.messages import Said
 from satchel.memory.records import SessionEvent
 from satchel.seal.sealing import seal
 

@@ -9,7 +9,8 @@ from bank_kit import keep
 from msgspec.structs import replace
 
 from satchel.actions.memories.changing import forget
-from satchel.actions.memories.walking import Neighbourhood, Thing, links, path
+from satchel.actions.memories.values import memory_of
+from satchel.actions.memories.walking import Neighbourhood, links, path
 from satchel.errors import UnknownMemoryError, UsageError, VerificationError
 from satchel.memory.records import Edge, Erasure, Status
 from satchel.memory.times import now
@@ -51,7 +52,9 @@ def test_what_is_linked_is_shown_nearest_first(bank: OpenBank) -> None:
     (step,) = [each.by for each in found.things if each.hops == 2]
     assert (step.source, step.target, step.type) == (c, b, "derives_from")
     assert found.complete
-    assert found.start == Thing(id=a, state="current", type="semantic", text="a")
+    assert (found.start.id, found.start.state, found.start.type) == (a, "current", "semantic")
+    with bank.ledger.reading() as view:
+        assert found.start.memory == memory_of(view, view.get([a])[a], moment=now())
 
 
 def test_a_graph_that_goes_round_ends_and_a_hub_costs_no_more_than_it_may(

@@ -3,8 +3,10 @@
 import ast
 import importlib
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
@@ -20,10 +22,10 @@ from satchel.actions.config import load_settings
 from satchel.actions.erasing.options import RedactOptions
 from satchel.actions.erasing.redacting import redact
 from satchel.actions.filing.opened import files_of_bank, namespace_of
-from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.memories import walking
 from satchel.actions.memories.changing import Edit, correct, forget, restore, update
 from satchel.actions.memories.counting import stats
+from satchel.actions.memories.duplicates import duplicates
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.remembering import remember
 from satchel.actions.memories.showing import history, raw, show
@@ -94,124 +96,118 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "change files": lambda bank, _, __: _files(bank).write_text("a.md", "x"),
 }
 NEEDED = {"raw": NEEDS["show"], **NEEDS}
-ASKED_BY_ANOTHER = {
-    # pure: they only understand what was said, or name what is there
-    "check",
-    "settings_of",
-    "moment",
-    "conditions_of",
-    "gist_of",
-    "distiller_of",
-    "connector_for",
-    "is_signed",
-    "agent_format",
-    "agent_graph",
-    "legacy_graph",
-    "unwritten",
-    "selection",
-    "as_of_from",
-    "moment_from",
-    "trust_from",
-    "moment_of",
-    "moment_said",
-    "rules_of",
-    "ends",
-    "versions",
-    "load_settings",
-    "local_path",
-    "has_store",
-    "shown_address",
-    "ids_in",
-    "audience_from_elsewhere",
-    "find_bank",
-    "named",
-    "list_formats",
-    "owners_of",
-    "nearest",
-    "asked_from",
-    "host_answer",
-    "chosen_settings",
-    "hierarchical",
-    "spoken_from",
-    "agent_called",
-    "probe_set",
-    "trial",
-    # they show what one that asks has measured
-    "cell_text",
-    "fidelity_page",
-    "fidelity_rows",
-    "framed_page",
-    "contained_rows",
-    "framed_rows",
-    "paper_page",
-    "transfer_page",
-    "transfer_rows",
-    "write_page",
-    # what they work on was opened by one that asks
-    "matching",
-    "clean",
-    "tell",
-    "is_behind",
-    *("write_file", "edit_file", "move_file", "delete_file", "restore_file", "collect_files"),
-    *("sync_files", "import_files", "export_files", "list_files", "read_file", "search_files"),
-    *("file_history", "diff_file", "audit_files", "promote_files", "read_memories"),
-    # they hand everything to the measurement, which asks
-    *("measure_recall", "measure_framed", "measure_containment", "measure_transfer"),
-    *("measure_fidelity", "measure_paper"),
-    *("show_tree", "clean_sessions", "start_session", "stop_session"),  # likewise
-    # files that somebody has need no leave of a bank; a token that is presented is held against it
-    "rehydrate_file",
-    "convert",
-    "convert_file",
-    "inspect",
-    "inspect_file",
-    "verify_file",
-    "verify",
-    "encrypt_file",
-    "decrypt_file",
-    "lock_for",
-    "file_to_read",
-    "file_to_write",
-    "require_uncontained",
-    "diagnose",
-    "check_agents",
-    # a holder's own: keys here, and what they can do with their own token
-    "create_key",
-    "export_public",
-    "list_keys",
-    "list_identities",
-    "owner_keys",
-    "signing_key",
-    "writer_key",
-    "attenuate_token",
-    "inspect_token",
-    # they open what then asks; without having asked, a bank gives nothing (tested below)
-    "open_bank_in",
-    "opened_bank",
-    "opened_source",
-    "import_",
-    "import_bank",
-    "verify_bank",  # it verifies what the token shows
-    "export",
-    "create_artifact",
-    "opened_store",
-    "require_not_lost",
-    "named_banks",
-    "is_still_meant",
-    "bank_to_fill",
-    "opened_to_ask",
-    "keep_up",  # makes derived vectors, and nothing for a holder
-    "opened_to_fill",
-    # they hand everything to one that asks
-    "rehydrate_any",
-    "from_file",
-    "export_bank",
-    "export_from",
-    "import_memories",
-    "export_memories",
-    "import_into",
-    "diff",
+PURE = "it computes what it was given, and reads nothing of a bank"
+ASKS_FILES = "the store of files asks at each call: to read, to change, or its owner (filing.held)"
+MEASURES = "the measurement that it calls is the owner's; banks of this machine are not read"
+AGENTS = "what opens the memory of agents is the owner's"
+FILE = "a file that the caller names needs no permission of a bank; none is written into one"
+OPENS = "what it opens gives nothing before something asked, and to a token its own bank only"
+HANDS_ON = "it hands the bank to one that asks"
+MACHINE = "of this machine's settings, which the process has read for itself"
+
+NEED_NOT_ASK = {
+    # pure
+    "agent_graph": PURE,
+    "asked_from": PURE,
+    "cell_text": PURE,
+    "check": PURE,
+    "connector_for": PURE,
+    "contained_rows": PURE,
+    "fidelity_rows": PURE,
+    "framed_rows": PURE,
+    "from_file": PURE,
+    "gist_of": PURE,
+    "host_answer": PURE,
+    "ids_in": PURE,
+    "list_formats": PURE,
+    "moment_of": PURE,
+    "named": PURE,
+    "nearest": PURE,
+    "require_owner": "it is what asks",
+    "shown_address": PURE,
+    "transfer_rows": PURE,
+    # memory files
+    "audit_files": ASKS_FILES,
+    "collect_files": ASKS_FILES,
+    "delete_file": ASKS_FILES,
+    "diff_file": ASKS_FILES,
+    "edit_file": ASKS_FILES,
+    "export_files": ASKS_FILES + "; and opening them for it asks to export",
+    "file_history": ASKS_FILES,
+    "import_files": ASKS_FILES,
+    "list_files": ASKS_FILES,
+    "move_file": ASKS_FILES,
+    "promote_files": ASKS_FILES,
+    "read_file": ASKS_FILES,
+    "read_memories": FILE,
+    "restore_file": ASKS_FILES,
+    "search_files": ASKS_FILES,
+    "sync_files": ASKS_FILES + "; and opening them for it asks to export",
+    "write_file": ASKS_FILES,
+    # measurements
+    "measure_containment": MEASURES,
+    "measure_fidelity": MEASURES,
+    "measure_framed": MEASURES,
+    "measure_paper": MEASURES,
+    "measure_recall": MEASURES,
+    "measure_transfer": MEASURES,
+    # amplihack
+    "clean_sessions": AGENTS,
+    "export_agent": AGENTS,
+    "hierarchical": AGENTS + "; it says where that would be",
+    "import_agent": AGENTS,
+    "legacy_graph": "it tells whether a file is there, for what opens it, which is the owner's",
+    "show_tree": AGENTS,
+    "start_session": AGENTS,
+    "stop_session": AGENTS,
+    # files
+    "convert_file": FILE,
+    "decrypt_file": FILE,
+    "encrypt_file": FILE,
+    "file_to_read": FILE,
+    "inspect_file": FILE,
+    "inspect_token": "a token shows what it says to whoever has it",
+    "lock_for": "recipients are public",
+    "rehydrate_file": FILE,
+    "verify_file": FILE,
+    # a holder's own
+    "attenuate_token": "the holder of a token hands on a part of it, signed by the holder's key",
+    "signing_key": "with a token presented, it is the holder's key and no other",
+    "writer_key": "it signs heads of logs for whoever may write, as this machine",
+    # opening
+    "bank_to_fill": OPENS,
+    "has_store": "that there is a store is no secret of a bank",
+    "is_still_meant": "of a bank that is open, by the name under which it was opened",
+    "open_bank_in": OPENS,
+    "opened_bank": OPENS,
+    "opened_source": OPENS,
+    "opened_store": "it refuses tokens, but for those who open one bank in it",
+    "opened_to_ask": OPENS,
+    "opened_to_fill": OPENS,
+    "find_bank": "only the owner's routes and commands call it, after they asked",
+    # handing on
+    "create_artifact": HANDS_ON + ": export",
+    "diff": "each bank that it opens is asked; of others it does not say whether they exist",
+    "export": HANDS_ON + ": export",
+    "export_bank": HANDS_ON + ": export",
+    "import_": HANDS_ON + ", which is the owner's: import",
+    "import_bank": HANDS_ON + ", which is the owner's: import",
+    "rehydrate_any": HANDS_ON + ": rehydrate",
+    "verify_bank": HANDS_ON + ": stats, and for the owner an audit",
+    # nothing for a holder
+    "is_behind": "a holder is answered no before anything is read",
+    "keep_up": "it makes vectors for an owner; for a holder it returns at once",
+    "tell": "it writes to a bank for an owner; for a holder it returns at once",
+    # this machine's
+    "audience_from_elsewhere": "the name of a key becomes its public key, for issuing: the owner's",
+    "load_settings": MACHINE,
+    "settings_of": MACHINE,
+    "show_config": MACHINE + "; of a token it says where it is from",
+    "versions": MACHINE,
 }
+"""Why a function that interfaces call need not ask itself. What a token without the permission
+gets of it over each interface is tested in ``tests/cli/test_narrow_tokens.py`` and
+``tests/http/test_narrow_tokens.py``, by trying every command, route and tool."""
 
 
 def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -243,7 +239,7 @@ def _called(found: object) -> Iterator[tuple[str, Callable[..., Any]]]:
 def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield an operation that asks, or else what it hands its context to."""
     itself = operation.run.__name__, operation.run
-    if itself[0] in ASKED_BY_ANOTHER or _asks(operation.run):
+    if itself[0] in NEED_NOT_ASK or _asks(operation.run):
         yield itself
         return
     handed = list[tuple[str, Callable[..., Any]]]()
@@ -263,8 +259,12 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
 
 
 def _asks(call: Callable[..., Any]) -> bool:
-    source = inspect.getsource(call)
-    return "asked(" in source or "require_owner(" in source
+    """Tell whether a function itself asks: it calls what asks, in whatever it does otherwise."""
+    return any(
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in ("asked", "require_owner")
+        for node in ast.walk(ast.parse(dedent(inspect.getsource(call))))
+    )
 
 
 def _imported(module: str, name: str) -> Any:
@@ -272,7 +272,10 @@ def _imported(module: str, name: str) -> Any:
     return importlib.import_module(f"{module}.{name}") if found is None else found
 
 
-DOORS = dict(doors())
+DOORS = defaultdict[str, dict[Any, None]](dict)
+"""All of them by their names; two modules may call theirs the same."""
+for _name, _door in doors():
+    DOORS[_name][_door] = None
 
 
 @pytest.fixture
@@ -295,7 +298,31 @@ def stocked(bank: OpenBank) -> dict[str, str]:
 @pytest.mark.parametrize("name", sorted(DOORS))
 def test_every_action_asks_or_says_why_it_need_not(name: str) -> None:
     """An action that a surface calls and that asks nobody fails here on the day it is added."""
-    assert _asks(DOORS[name]) is not (name in ASKED_BY_ANOTHER), f"{name} asks for no permission"
+    silent = [door.__module__ for door in DOORS[name] if not _asks(door)]
+    assert bool(silent) is (name in NEED_NOT_ASK), f"{name} asks for no permission: {silent}"
+
+
+def test_every_reason_is_of_something_that_interfaces_call() -> None:
+    """A reason that outlives its function would excuse another one of its name."""
+    assert sorted(NEED_NOT_ASK.keys() - DOORS.keys()) == []
+
+
+def test_a_function_that_only_speaks_of_asking_does_not_ask() -> None:
+    """A docstring with the words of the call, or a function of a similar name, is no question."""
+
+    def speaks() -> str:
+        """Whoever calls it has to call ``bank.asked("list")`` and require_owner(settings)."""
+        return _unasked("asked(")
+
+    def asks(bank: OpenBank) -> OpenBank:
+        return bank.asked("list")
+
+    assert not _asks(speaks)
+    assert _asks(asks)
+
+
+def _unasked(text: str) -> str:
+    return text
 
 
 def test_there_are_actions_to_walk_over() -> None:
@@ -461,7 +488,7 @@ def test_an_export_holds_what_is_covered_and_is_signed_by_the_holder(
         assert hidden not in data
     assert done.signed_by == HOLDER.did
     assert done.records["withheld"] == 1
-    assert done.read_back in ("good", "stranger")
+    assert done.read_back in ("good", "untrusted")
 
 
 # -- what a holder adds ---------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_a_scan_quarantines_what_is_from_outside_until_it_is_released(bank: Open
     """It is listed with the reason, not recalled meanwhile, and a second scan leaves it alone."""
     evil = keep(bank, EVIL, origin=OUTSIDE)
     keep(bank, "tea is green")
-    assert [one.id for one in screen_bank(bank, dry_run=True).flagged] == [evil]
+    assert [one.memory.id for one in screen_bank(bank, dry_run=True).flagged] == [evil]
     assert list_quarantine(bank).held == []
     assert [one.quarantined for one in screen_bank(bank).flagged] == [True]
     (held_now,) = list_quarantine(bank).held
@@ -215,7 +215,7 @@ def test_a_file_of_ones_own_is_rehydrated_without_importing_it(
 def test_a_file_that_was_tampered_with_is_refused(sealed: Path) -> None:
     """Nothing of it is shown, whatever is put up with."""
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))
-    accepted = frozenset({Outcome.UNSIGNED, Outcome.STRANGER})
+    accepted = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED})
     with pytest.raises(VerificationError):
         rehydrate_file(load_settings(), sealed, RehydrateOptions(), FromFile(accepted=accepted))
 
@@ -291,7 +291,7 @@ def test_a_file_of_somebody_who_is_not_trusted_is_looked_at_each_time(
     """What is remembered stands in for nobody's signature."""
     rehydrate_file(load_settings(), sealed, RehydrateOptions())
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "another"))
-    source = FromFile(accepted=frozenset({Outcome.STRANGER}))
+    source = FromFile(accepted=frozenset({Outcome.UNTRUSTED}))
     for _ in range(2):
         rehydrate_file(load_settings(), sealed, RehydrateOptions(), source)
     assert len(looks) == 3

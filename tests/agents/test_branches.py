@@ -22,9 +22,9 @@ from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.recording import Beginning, begin, record
 from satchel.continuity import finding
 from satchel.continuity.chains import element_of
-from satchel.continuity.drafting import Changed, Note, Said
 from satchel.continuity.elements import event_of
 from satchel.continuity.points import point_at
+from satchel.memory.messages import Changed, Note, Said
 from satchel.ports.rows import Filter
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from satchel.actions.opened import opened_bank
 from satchel.actions.sessions.branching import archive_session, create_checkpoint, fork
 from satchel.actions.sessions.looking import diff_sessions, list_sessions, show_session
 from satchel.actions.sessions.recording import record
-from satchel.continuity.drafting import Changed
+from satchel.memory.messages import Changed
 
 BATCHES = [[f"We decided on {number}.", f"I prefer {number}."] for number in range(1, 6)]
 MODEL = {"lodging": [1], "rail": [2]}

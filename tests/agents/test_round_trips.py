@@ -33,8 +33,8 @@ from satchel.actions.sessions.branching import (
 from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.recording import record
 from satchel.conformance.strategies import json_objects
-from satchel.continuity.drafting import Changed, Note
 from satchel.errors import EmptyInputError
+from satchel.memory.messages import Changed, Note
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,6 +9,7 @@ import pytest
 
 import satchel
 from satchel import aio
+from satchel.api import satchel as plain
 from satchel.errors import ClosedError, UsageError
 
 
@@ -150,8 +151,8 @@ def test_a_store_that_nobody_waited_for_is_closed(monkeypatch: pytest.MonkeyPatc
         go.set()
         assert await asyncio.to_thread(closed.wait, 10)
 
-    opening = satchel.Satchel.open
-    monkeypatch.setattr(satchel.Satchel, "open", slowly)
+    opening = plain.opened
+    monkeypatch.setattr(plain, "opened", slowly)
     monkeypatch.setattr(satchel.Satchel, "close", noted)
     asyncio.run(run())
 

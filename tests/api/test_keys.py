@@ -2,11 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from satchel import Keys, aio
-from satchel.errors import TargetExistsError, UsageError
+from satchel.errors import TargetExistsError
 
 
 def test_a_key_that_is_created_is_listed_and_its_public_part_exported(tmp_path: Path) -> None:
@@ -27,8 +28,9 @@ def test_a_passphrase_protects_a_key_and_none_is_left_unprotected_in_silence(
 ) -> None:
     """``protect`` is for the command line, which asks; here the passphrase is given."""
     keys = Keys(home=tmp_path / "home")
-    with pytest.raises(UsageError, match="passphrase"):
-        keys.create("agent", protect=True)
+    given: Any = {"protect": True}
+    with pytest.raises(TypeError, match=r"create\(\) .*'protect'\. A program gives the passphrase"):
+        keys.create("agent", **given)
     assert keys.list() == []
     keys.create("agent", passphrase="correct horse")  # noqa: S106 - of this test
     assert [line.protected for line in keys.list()] == [True]

@@ -296,7 +296,7 @@ def test_vectors_and_near_duplicates_are_had_in_python_too() -> None:
         made, found = bank.embed("static"), bank.duplicates()
 
         assert (made.made, made.model) == (2, "wordllama-l2-256-int8")
-        assert [pair.like_text for pair in found.pairs] == ["Ada prefers window seats on flights"]
+        assert [pair.like.text for pair in found.pairs] == ["Ada prefers window seats on flights"]
         with pytest.raises(UsageError):
             bank.embed("nope")
         with pytest.raises(UsageError):

@@ -100,13 +100,25 @@ def test_a_bank_that_is_gone_or_put_back_is_a_problem(satchel: Run, bank: str) -
     assert state_of(satchel, bank)[::2] == ("problem", 1)
 
 
-def test_a_bank_of_unknown_owners_is_said_to_be_a_strangers(satchel: Run) -> None:
+def test_a_bank_of_unknown_owners_is_reported_as_untrusted(satchel: Run) -> None:
     """Every proof holds, but anybody can make keys; nothing is wrong with the store."""
     with opened_store(load_settings()) as store:
         bank = created(store).bank
     state, detail, status = state_of(satchel, bank, "--deep")
     assert (state, status) == ("note", 0)
-    assert "stranger" in detail
+    assert "untrusted" in detail
+
+
+def test_doctor_prints_the_command_that_trusts_the_owner_of_an_untrusted_bank(
+    satchel: Run,
+) -> None:
+    """It can be run as it is printed, and the bank is one's own afterwards."""
+    with opened_store(load_settings()) as store:
+        bank = created(store).bank
+    (check,) = (one for one in satchel("doctor", "--json").json["checks"] if one["name"] == bank)
+    command = check["hint"].removeprefix("If you know the owner: ").split()
+    assert satchel(*command[1:]).status == 0
+    assert state_of(satchel, bank)[0] == "ok"
 
 
 def test_another_store_is_looked_at_when_it_is_named(

@@ -163,3 +163,68 @@ def test_a_store_that_was_restored_beside_has_the_same_default(
     restored = satchel("backup", "restore", "--destination", backups, "--into", other)
     assert restored.status == 0, restored.err
     assert "in the second" in satchel("--store", other, "list").out
+
+
+def with_three_banks(satchel: Run, store: Path) -> None:
+    """Fill a store whose second bank was chosen as the default."""
+    for name in ("one", "two", "three"):
+        assert satchel("--store", store, "bank", "create", name).status == 0
+    assert satchel("--store", store, "bank", "use", "two").status == 0
+    assert satchel("--store", store, "remember", "in the second").status == 0
+
+
+@pytest.mark.parametrize("command", [("store", "copy"), ("migrate",)])
+def test_a_copy_of_a_store_has_the_same_default(
+    satchel: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """A bare command works on the copy as it does on the store that was copied."""
+    first, other = tmp_path / "first.db", tmp_path / "other.db"
+    with_three_banks(satchel, first)
+    dry = satchel(*command, first, other, "--dry-run", "--json").json
+    assert not any(bank.get("default") for bank in dry["banks"])
+    copied = satchel(*command, first, other, "--json").json
+    assert [bank["name"] for bank in copied["banks"] if bank.get("default")] == ["two"]
+    assert "in the second" in satchel("--store", other, "list").out
+    assert "two is the default bank there" in satchel(*command, first, other).err
+
+
+@pytest.mark.parametrize("command", [("store", "copy"), ("migrate",)])
+def test_a_store_that_is_copied_to_keeps_its_own_default(
+    satchel: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Chosen, or its only bank: what is copied there does not redirect what is written there."""
+    first, other = tmp_path / "first.db", tmp_path / "other.db"
+    with_three_banks(satchel, first)
+    assert satchel("--store", other, "bank", "create", "mine").status == 0
+    assert satchel(*command, first, other).status == 0
+    assert satchel("--store", other, "remember", "in mine").status == 0
+    assert "in mine" in satchel("--store", other, "list", "--bank", "mine").out
+
+
+@pytest.mark.parametrize("command", [("store", "copy"), ("migrate",)])
+def test_a_copy_without_the_default_bank_says_how_to_choose_one(
+    satchel: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """The command in the note does it."""
+    first, other = tmp_path / "first.db", tmp_path / "other.db"
+    with_three_banks(satchel, first)
+    ran = satchel(*command, first, other, "--bank", "one", "--bank", "three", "--json")
+    assert any("bank use NAME" in note for note in ran.json["notes"])
+    assert satchel("--store", other, "list").status == 2
+    assert satchel("--store", other, "bank", "use", "three").status == 0
+    assert satchel("--store", other, "list").status == 0
+
+
+def test_a_migration_carries_the_bank_that_the_old_configuration_names(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """By its name; the new configuration need not name it again."""
+    first, other = tmp_path / "first.db", tmp_path / "other.db"
+    with_three_banks(satchel, first)
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text(f'[store]\naddress = "{first}"\nbank = "three"\n')
+    new.write_text(f'[store]\naddress = "{other}"\n')
+    ran = satchel("migrate", "--from-config", old, "--to-config", new, "--no-switch")
+    assert ran.status == 0, ran.err
+    assert satchel("--config", new, "remember", "in the third").status == 0
+    assert "in the third" in satchel("--store", other, "list", "--bank", "three").out

@@ -14,13 +14,14 @@ from ledger_kit import created
 
 from satchel.continuity import finding
 from satchel.continuity.chains import forward, tip_of
-from satchel.continuity.drafting import Changed, LogHead, Note, Recorder, Said, new_session
+from satchel.continuity.drafting import LogHead, Recorder, new_session
 from satchel.continuity.elements import Tip, event_of
 from satchel.continuity.points import point_at
 from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.logged import Logged, Unchanged
 from satchel.ledger.view import View
+from satchel.memory.messages import Changed, Note, Said
 from satchel.memory.records import Source, Status
 from satchel.memory.times import now
 from satchel.ports.store import Store

@@ -19,7 +19,6 @@ from satchel.actions.sessions.operations import set_state as change
 from satchel.actions.sessions.recording import Beginning, begin, record
 from satchel.actions.sessions.remembering import recall_for
 from satchel.continuity.chains import tip_of
-from satchel.continuity.drafting import Said
 from satchel.errors import (
     EmptyInputError,
     LimitError,
@@ -28,6 +27,7 @@ from satchel.errors import (
     ValueRefusedError,
 )
 from satchel.ledger.appending.batches import closing
+from satchel.memory.messages import Said
 from satchel.memory.records import Erasure, SessionEvent, Source, Status
 from satchel.memory.times import now
 from satchel.ports.rows import Row

@@ -15,9 +15,9 @@ from satchel.actions.sessions.branching import fork
 from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import list_checkpoints, show_session
 from satchel.actions.sessions.recording import record
-from satchel.continuity.drafting import Said
 from satchel.errors import EmptyInputError, MalformedError, ValueRefusedError
 from satchel.inference.distilling.extractive import ExtractiveDistiller
+from satchel.memory.messages import Said
 from satchel.ports.inference.distiller import (
     MOST_FINDINGS,
     MOST_SUMMARY,

@@ -11,14 +11,14 @@ from model_kit import Model, answering
 from sessions_kit import begun, say
 
 from satchel.actions.config import load_settings
-from satchel.actions.inferring.models import distiller_of
+from satchel.actions.inferring.text_models import distiller_of
 from satchel.actions.memories.showing import show
 from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import list_checkpoints
 from satchel.actions.sessions.recording import record
 from satchel.actions.waking.rehydrating import rehydrate_memories
-from satchel.continuity.drafting import Said
 from satchel.errors import ConfigError, InferenceError, UsageError
+from satchel.memory.messages import Said
 from satchel.memory.parts import TrustClass
 from satchel.ports.inference.distiller import LONGEST_FINDING, MOST_FINDINGS, MOST_SUMMARY
 

@@ -15,10 +15,11 @@ from satchel.actions.sessions.looking import (
     list_sessions,
     show_session,
 )
-from satchel.continuity.drafting import Recorder, Said, about, new_session
+from satchel.continuity.drafting import Recorder, about, new_session
 from satchel.continuity.elements import Tip
 from satchel.errors import SatchelError
 from satchel.ledger.appending.batches import closing
+from satchel.memory.messages import Said
 from satchel.memory.records import SessionEvent, Source
 from satchel.memory.times import now
 from satchel.seal.records import Sealed

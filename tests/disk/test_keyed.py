@@ -1,5 +1,7 @@
 """A map that moves from memory to disk gives the same answers on both sides."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.integers(0, 5))
+@given(STEPS, st.integers(0, 600))
 def test_answers_do_not_depend_on_where_the_keys_are(
     steps: list[tuple[str, bytes, bytes]], most: int
 ) -> None:
@@ -43,3 +45,20 @@ def test_answers_do_not_depend_on_where_the_keys_are(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keyed, "MOST_IN_MEMORY", most)
         assert answers() == here
+
+
+def test_what_is_held_in_memory_is_counted_with_its_keys() -> None:
+    """Keys without a value, and small values, take memory as well."""
+    tracemalloc.start(1)
+    try:
+        for value in (b"", b"v" * 32):
+            before = tracemalloc.get_traced_memory()[0]
+            held = Keyed()
+            most = 0
+            for number in range(keyed.MOST_IN_MEMORY // 50):
+                held.add(number.to_bytes(32), value and number.to_bytes(32))
+                most = max(most, tracemalloc.get_traced_memory()[0] - before)
+            assert most < 2 * keyed.MOST_IN_MEMORY
+            held.close()
+    finally:
+        tracemalloc.stop()

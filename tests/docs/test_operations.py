@@ -1,5 +1,6 @@
 """Every operation is at every interface, or its declaration says why not."""
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 
 import satchel
 from docs.interfaces import CLASSES, offered, table
+from satchel import aio
+from satchel.api.awaited import parts
 from satchel.api.lazy import Deferred
 from satchel.ports.operations import INTERFACES, Operation, operations
 
@@ -37,6 +40,15 @@ def test_an_option_that_an_interface_lacks_has_a_reason_and_some_interface_offer
         assert all(absence.why.endswith(".") for absence in absences if absence is not None)
 
 
+@pytest.mark.parametrize("name", [name for name in OFFERED if operations[name].alias_of])
+def test_an_alias_is_another_name_of_an_operation_for_a_reason(name: str) -> None:
+    """It is no alias of an alias."""
+    alias = operations[name]
+    assert not operations[alias.alias_of].alias_of
+    assert alias.why.endswith(".")
+    assert f"`{alias.alias_of}`" in alias.help
+
+
 @pytest.mark.parametrize("name", [name for name in OFFERED if OFFERED[name]["mcp"]])
 def test_an_option_that_models_do_not_get_has_a_reason(name: str) -> None:
     """One for all of them; where models get every option there is none."""
@@ -52,9 +64,16 @@ def test_no_cell_of_the_table_of_options_is_empty() -> None:
     assert all(cell.strip() for row in rows for cell in row.split("|")[1:-1])
 
 
+AWAITED = (
+    *(aio.Satchel, aio.Bank, aio.Backups, aio.Keys, aio.Agents),
+    *(parts.Sessions, parts.Tokens, parts.Owners, parts.Quarantine, parts.Code),
+)
+
+
 def functions() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., Any]]]:
     """Return the functions of the package that operations declare."""
-    found = ((name, getattr(satchel, name)) for name in satchel.__all__)
+    found = [(name, getattr(satchel, name)) for name in satchel.__all__]
+    found += [(f"aio.{name}", getattr(aio, name)) for name in aio.__all__]
     return [(name, call, call.__operation__) for name, call in found if is_derived(call)]
 
 
@@ -74,8 +93,8 @@ def declared(call: Any) -> Operation[Any, Any, ..., Any]:
 def methods() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., Any]]]:
     """Return the methods of the Python API that operations declare."""
     return [
-        (f"{kind.__name__}.{name}", call, declared(call))
-        for kind in CLASSES
+        (f"{kind.__module__}.{kind.__name__}.{name}", call, declared(call))
+        for kind in (*CLASSES, *AWAITED)
         for name, call in inspect.getmembers(kind, lambda each: hasattr(each, "__operation__"))
     ]
 
@@ -94,3 +113,27 @@ def test_a_call_shows_its_parameters_at_run_time(
     assert inspect.signature(call).return_annotation is not inspect.Signature.empty
     text = inspect.getdoc(call) or ""
     assert all(f"{each}: " in text for each in parameters), name
+
+
+def _called(call: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Call a function, and await what it returns if that is to be awaited."""
+    result = call(*args, **options)
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
+
+
+@pytest.mark.parametrize(("name", "call", "operation"), methods() + functions())
+def test_a_call_accepts_the_keywords_that_its_signature_shows_and_no_others(
+    name: str, call: Callable[..., Any], operation: Operation[Any, Any, ..., Any]
+) -> None:
+    """An option that Python does not offer is refused as an unknown one is, with the reason."""
+    shown = inspect.signature(call).parameters
+    works_on = [each for each in shown.values() if each.kind is each.POSITIONAL_ONLY]
+    reasons = {field.name: field.option.python for field in operation.fields}
+    for option in inspect.signature(operation.options).parameters:
+        with pytest.raises(TypeError, match="unexpected keyword argument") as refused:
+            _called(call, *(object() for _ in works_on), **{option: None, "no_such_option": None})
+        refused_name = "no_such_option" if option in shown else option
+        assert f"argument {refused_name!r}" in str(refused.value), name
+        reason = None if option in shown else reasons.get(option)
+        assert reason is None or str(refused.value).endswith(reason.why)

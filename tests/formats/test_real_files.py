@@ -201,3 +201,58 @@ def test_folders_of_notes_are_recognised(tmp_path: Path, files: dict[str, str]) 
     done = bring(tmp_path / "notes")
     assert done.source_format == "markdown_memory"
     assert "*.png" in {loss.name for loss in done.losses}
+
+
+_WORKSPACE = {
+    "SOUL.md": "Be calm.",
+    "USER.md": "Ada, a baker.",
+    "MEMORY.md": "# Memory\n\n## Ada\n- likes tea\n- bakes rye\n  - on Fridays\n\n"
+    "## How to bake\nFirst:\n- mix\n- wait\n",
+    "memory/2026-03-01.md": "Ada came at nine.",
+    "memory/2026-03-02-evening.md": "---\noccurred_at: 2026-03-03T08:00:00Z\n---\nAda called.\n",
+    "memory/2026-13-45.md": "no day",
+}
+
+
+def _workspace(folder: Path) -> Path:
+    for name, text in _WORKSPACE.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_a_workspace_of_openclaw_has_types_days_and_a_memory_for_each_item(tmp_path: Path) -> None:
+    """Who the agent is, what happened on a day, and every item of a list by itself."""
+    bring(_workspace(tmp_path / "claw"))
+    with Satchel.open() as satchel:
+        found = {one.text: one for one in satchel.bank("b").list()}
+    types = {text: one.type for text, one in found.items()}
+    assert types == {
+        "Be calm.": "identity",
+        "Ada, a baker.": "identity",
+        "likes tea": "semantic",
+        "bakes rye\n  - on Fridays": "semantic",
+        "First:\n- mix\n- wait": "semantic",
+        "Ada came at nine.": "episodic",
+        "Ada called.": "episodic",
+        "no day": "semantic",
+    }
+    assert list(found["likes tea"].tags) == ["Ada"]
+    with Satchel.open() as satchel:
+        records = [satchel.bank("b").show(one.id).record for one in found.values()]
+    days = {one["text"]: one["occurred_at"][:10] for one in records if "occurred_at" in one}
+    assert days == {"Ada came at nine.": "2026-03-01", "Ada called.": "2026-03-03"}
+
+
+def test_a_workspace_of_openclaw_comes_back_to_the_letter(tmp_path: Path) -> None:
+    """From a bank, and its days do not say twice what their names say."""
+    bring(_workspace(tmp_path / "claw"))
+    again = tmp_path / "again"
+    _export("b", again, to="markdown_memory")
+    found = {
+        path.relative_to(again).as_posix(): path.read_text()
+        for path in again.rglob("*")
+        if path.is_file()
+    }
+    assert found == _WORKSPACE

@@ -35,7 +35,7 @@ def test_memory_is_put_in_front_of_a_model_and_judged(client: TestClient, bank: 
     assert "eve@example.com" not in woken["text"]
     assert client.get(f"{bank}/quarantine").json()["held"] == []
     flagged = client.post(f"{bank}/quarantine/scan", json={"enforce": "all"}).json()["flagged"]
-    assert {one["id"]: one["quarantined"] for one in flagged} == dict.fromkeys(ids, False)
+    assert {one["memory"]["id"]: one["quarantined"] for one in flagged} == dict.fromkeys(ids, False)
     client.post(f"{bank}/quarantine/add", json={"memories": ids})
     held = client.get(f"{bank}/quarantine").json()["held"]
     assert {one["memory"]["id"] for one in held} == set(ids)

@@ -6,7 +6,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import messages_of
 from satchel.actions.sessions.recording import Beginning, Recorded, begin, record
-from satchel.continuity.drafting import Said
+from satchel.memory.messages import Said
 
 
 def turns(count: int, *, start: int = 1, size: int = 0) -> list[Said]:

@@ -11,8 +11,9 @@ from satchel.actions.agents.importing import AgentImported, AgentImportOptions, 
 from satchel.actions.banks import create_bank
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.toml_files import toml_of
-from satchel.continuity.drafting import Changed, LogHead, Note, Recorder, Said, new_session
+from satchel.continuity.drafting import LogHead, Recorder, new_session
 from satchel.continuity.elements import Tip
+from satchel.memory.messages import Changed, Note, Said
 from satchel.seal.records import Sealed
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"

@@ -117,8 +117,8 @@ def test_who_trusts_the_old_key_for_the_bank_believes_its_heir(tmp_path: Path) -
     one.decider().hand_over([HEIR])
     new = Machine(one.store, one.bank, tmp_path / "new", trusted=frozenset({OWNER.did}))
     assert new.standing() == "own"
-    stranger = Machine(one.store, one.bank, tmp_path / "other", trusted=frozenset({THIEF.did}))
-    assert stranger.standing() == "stranger"
+    elsewhere = Machine(one.store, one.bank, tmp_path / "other", trusted=frozenset({THIEF.did}))
+    assert elsewhere.standing() == "untrusted"
 
 
 def test_an_heir_of_a_key_that_was_revoked_is_asked_about(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_an_heir_of_a_key_that_was_revoked_is_asked_about(tmp_path: Path) -> Non
     one.decider().hand_over([HEIR])
     one.decider(HEIR).end(REVOKED, OWNER.did, "stolen")
     new = Machine(one.store, one.bank, tmp_path / "new", trusted=frozenset({OWNER.did}))
-    assert new.standing() == "stranger"
+    assert new.standing() == "untrusted"
     assert one.standing() == "own"  # it saw the bank before
 
 

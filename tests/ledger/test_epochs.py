@@ -257,7 +257,7 @@ def _by_the_writer(one: Machine, seen: Point) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen), WRITER, _AT)
 
 
-def _by_a_stranger(one: Machine, seen: Point) -> Sealed:
+def _by_an_outsider(one: Machine, seen: Point) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen), THIEF, _AT)
 
 
@@ -311,7 +311,7 @@ def _with_another_ending(one: Machine, seen: Point) -> Sealed:
     "forged",
     [
         _by_the_writer,
-        _by_a_stranger,
+        _by_an_outsider,
         _of_another_bank,
         _of_another_bank_renamed,
         _for_another_place,

@@ -177,15 +177,15 @@ def test_going_on_after_a_loss_is_decided_by_as_many(two_of_three: Machine) -> N
 
 
 def test_who_knows_the_first_owner_believes_those_whom_it_took_in(two_of_three: Machine) -> None:
-    """A machine that never saw the bank needs no more than the log; a stranger's stays one."""
+    """A machine that never saw the bank needs no more than the log; an untrusted one stays so."""
     store, bank, folder = two_of_three.store, two_of_three.bank, two_of_three._folder
     new = Machine(store, bank, folder / "new", trusted=frozenset({OWNER.did}))
     assert new.standing() == "own"
     other = Machine(store, bank, folder / "other", trusted=frozenset({BEN.did}))
-    assert other.standing() == "stranger"  # nobody here ever heard of whom took it in
+    assert other.standing() == "untrusted"  # nobody here ever heard of whom took it in
     two_of_three.decider(BEN, CAT).end(REVOKED, OWNER.did, "stolen")
     late = Machine(store, bank, folder / "late", trusted=frozenset({OWNER.did}))
-    assert late.standing() == "stranger"  # whoever stole it may have taken them in
+    assert late.standing() == "untrusted"  # whoever stole it may have taken them in
 
 
 @settings(max_examples=60, deadline=None)

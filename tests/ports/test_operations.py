@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from satchel.api.operations import method
 from satchel.errors import UsageError
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, declared, operation, operations
 from satchel.surfaces.cli._console import state
 from satchel.surfaces.cli._operations import command
@@ -87,6 +88,29 @@ def count(context: None, options: CountOptions) -> int:
 
 del operations["box count"]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrateOptions(Options):
+    """What to pack into a crate."""
+
+    crate: Annotated[str, Option("Name of the crate.")]
+
+
+@pack.alias(CrateOptions, name="crate fill", why="A carrier documents it by this name.")
+@contextmanager
+def fill(context: list[str], options: CrateOptions) -> Iterator[tuple[list[str], PackOptions]]:
+    """Fill a crate.
+
+    Raises:
+        UsageError: As ``box pack``.
+    """
+    context.append("opened")
+    yield context, PackOptions(options.crate, count=2)
+    context.append("closed")
+
+
+del operations["crate fill"]
+
 DEFAULTS = {
     "name": None, "items": (), "count": 1, "size": None, "place": None, "closed": False,
     "label": True, "at": None, "extra": None, "secret": None,
@@ -127,6 +151,18 @@ def test_a_value_out_of_bounds_is_refused_by_the_name_of_its_option(
     assert (refused.value.field, ran) == (field, [])
 
 
+def test_an_alias_runs_the_operation_with_options_of_its_own() -> None:
+    """Its help says what it is another name of, and why; what is refused is refused by both."""
+    packed = list[str]()
+    assert fill(packed, crate="blue") == DEFAULTS | {"name": "blue", "count": 2}
+    assert packed == ["opened", "blue", "closed"]
+    assert fill.help == (
+        "Fill a crate.\n\nAnother name of `box pack`. A carrier documents it by this name."
+    )
+    with pytest.raises(UsageError, match="at most 5 characters"):
+        fill(packed, crate="yellow")
+
+
 def test_an_option_without_help_is_no_declaration() -> None:
     """It would be a blank line in each interface."""
 
@@ -136,6 +172,22 @@ def test_an_option_without_help_is_no_declaration() -> None:
 
     with pytest.raises(TypeError, match=r"Silent\.name has no help"):
         declared(Silent)
+
+
+def test_type_checkers_see_no_option_that_python_does_not_offer() -> None:
+    """A declaration that says one thing to them and another at run time is refused."""
+
+    @dataclass(frozen=True)
+    class Accepted(Options):
+        name: Annotated[str, Option("Name.", python=Absent(why="It has none."))] = ""
+
+    @dataclass(frozen=True)
+    class Unseen(Options):
+        name: Annotated[str, Option("Name.")] = unoffered.field(default="", init=False)
+
+    for kind in (Accepted, Unseen):
+        with pytest.raises(TypeError, match=r"\.name: .* go together"):
+            declared(kind)
 
 
 class Box:
@@ -157,8 +209,11 @@ def test_the_method_takes_the_options_as_keywords() -> None:
     box = Box()
     assert box.pack("blue", count=2) == DEFAULTS | {"name": "blue", "count": 2}
     assert box.packed == ["blue"]
-    with pytest.raises(TypeError, match="colour"):
-        box.pack(colour="blue")  # type: ignore[call-arg]  # a misspelt option is never ignored
+    given: Any = {"coutn": 2}  # a misspelt option is never ignored
+    with pytest.raises(TypeError, match=r"pack\(\) .* 'coutn'\. Did you mean 'count'\?"):
+        box.pack("blue", **given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'internal'"):
+        box.pack("blue", internal=1)
 
 
 def cli(*words: str) -> tuple[int, str, list[dict[str, Any]]]:

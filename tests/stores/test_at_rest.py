@@ -305,14 +305,14 @@ def test_a_hostile_key_file_is_a_typed_error_that_names_it(
 
 def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Path) -> None:
     """Neither what is shown of it nor its file says it; another identity does not open it."""
-    (identity, recipient), (stranger, _) = new_identity(), new_identity()
+    (identity, recipient), (outsider, _) = new_identity(), new_identity()
     key = new_store_key(Lock(recipients=(recipient,)))
     assert key.secret not in key.held
     assert key.secret.hex().encode() not in key.held
     assert key.secret.hex() not in repr(key)
     (tmp_path / "mine.txt").write_text(identity)
     (tmp_path / "mine.txt").chmod(0o600)
-    (tmp_path / "strange.txt").write_text(stranger)
+    (tmp_path / "strange.txt").write_text(outsider)
     path = tmp_path / "a.db"
     put_key(path, StoreKey(b"", key.held + b""))
     assert key_file(path).stat().st_mode & 0o077 == 0

@@ -173,7 +173,9 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.ForgetsMarks),
         _memory(broken.StartsAtTheFirstBlock),
         _memory(broken.GoesOnToTheLastBlock),
+        _memory(broken.BlocksOfOneSize),
     ],
+    "test_values_are_given_without_a_look_at_marks": [_memory(broken.OtherValuesWithoutMarks)],
     "test_other_values_of_a_column_are_other_bytes": [
         _memory(broken.JoinsValues),
         _memory(broken.SameForAllColumns),
@@ -185,6 +187,7 @@ _SABOTEURS: dict[str, list[_Make]] = {
     ],
     "test_rows_that_an_index_of_words_has_otherwise_are_told": [_memory(broken.NeverMisindexed)],
     "test_the_positions_that_are_found_by_words_are_told": [_memory(broken.WordsOfAllRows)],
+    "test_what_a_store_is_given_belongs_to_a_bank": [_memory(broken.Orphaning)],
     "test_ids_are_found_by_their_first_digits": [
         _memory(broken.AnyDigits),
         _memory(broken.DigitsOfPairs),

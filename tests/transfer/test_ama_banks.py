@@ -18,6 +18,7 @@ from satchel.errors import ConflictError, EmptyInputError, MalformedError, Targe
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import Entity
 from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.receipts import reading_back
 
 _ROWS: list[Row] = [
     memory("m-1", "Noor keeps bees.", fact_type="world", tags=["bees"], embedding=[0.5, -0.25]),
@@ -235,3 +236,21 @@ def test_a_memory_that_was_changed_here_is_written_as_it_is_now(tmp_path: Path) 
     row = lines(tmp_path / "out.ama.jsonl")[1]
     assert (row["id"], row["text"], row["tags"]) == ("m-1", "Noor keeps goats.", ["goats"])
     assert (row["x"], row.get("embedding")) == (1, None)
+
+
+def test_numbers_that_canonical_bytes_spell_otherwise_read_back_equal_in_one_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single ``0.0`` among many memories does not send all of them the long way."""
+
+    def refuse() -> None:
+        raise AssertionError("laid side by side")
+
+    rows = [
+        memory(f"m-{at}", f"Reading {at}.", metadata={"sure": sure})
+        for at, sure in enumerate([0.0, 1.0, -0.0, 0.25, 1e-7, 3])
+    ]
+    bring(archive(tmp_path / "in.ama.jsonl", *rows))
+    monkeypatch.setattr(reading_back, "Pairing", refuse)
+    assert _out(tmp_path / "out.ama.jsonl").lost == 0
+    assert lines(tmp_path / "out.ama.jsonl")[1:] == rows

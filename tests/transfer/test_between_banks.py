@@ -255,7 +255,7 @@ def test_what_came_with_an_import_stays_with_it(store: Store) -> None:
     assert list(standing(target, Filter())) == [mine[0].id]
 
 
-def test_attack_a_strangers_bank_raises_nobodys_trust() -> None:
+def test_attack_an_untrusted_bank_raises_no_trust() -> None:
     """What he claims of his imports, and whom he promoted, counts for nothing here."""
     store = MemoryStore()
     origin, target = created(store), created(store)
@@ -263,8 +263,8 @@ def test_attack_a_strangers_bank_raises_nobodys_trust() -> None:
         origin, [Semantic(text="x", origin=Origin(trust=TrustClass.USER))], trust=TrustClass.USER
     )
     origin.append([*said(opening, "promoted"), *said(records[0], "promoted")])
-    stranger = Ledger(store, origin.bank, trusted=frozenset())
-    Carrier(store=store, origin=stranger, target=target).carry()
+    untrusted = Ledger(store, origin.bank, trusted=frozenset())
+    Carrier(store=store, origin=untrusted, target=target).carry()
     with target.reading() as view:
         (found,) = view.get([records[0].id]).values()
         source = view.told_at([found.row.batch])[found.row.batch].model

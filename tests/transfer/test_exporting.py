@@ -19,7 +19,10 @@ from satchel.actions.verifying import VerifyOptions, verify
 from satchel.errors import (
     EmptyInputError,
     LossError,
+    RetiredMemoryError,
+    SatchelError,
     TargetExistsError,
+    UnknownMemoryError,
     UsageError,
     VerificationError,
 )
@@ -116,7 +119,7 @@ def test_an_artifact_of_a_bank_shows_the_log_it_came_from(bank: str, tmp_path: P
     """Bank, signed head, scope and the keys that may sign; every step of verification runs."""
     append(bank, memories(5))
     done = out(tmp_path / "a.pam.jsonl")
-    assert (done.read_back, done.signed_by, done.entries) == ("stranger", KEY.did, 5)
+    assert (done.read_back, done.signed_by, done.entries) == ("untrusted", KEY.did, 5)
     assert outcomes(tmp_path / "a.pam.jsonl") == ["good"]
     found = verify(tmp_path / "a.pam.jsonl", load_settings(), VerifyOptions(keys=(KEY.did,)))
     assert found.statement is not None
@@ -187,6 +190,47 @@ def test_each_filter_leaves_out_what_it_says(bank: str, tmp_path: Path) -> None:
         "kind": "filter",
         "filter": {"components": ["semantic"], "tags": ["tea"]},
     }
+
+
+def test_memories_that_are_named_are_exported_and_no_others(bank: str, tmp_path: Path) -> None:
+    """By ID or prefix, each once; the file names them in full and verifies."""
+    wanted, other, parent = (seal(Semantic(text=text)) for text in ("wanted", "other", "parent"))
+    child = derive([parent], {"type": "semantic", "text": "child"})
+    talk = seal(SessionEvent(event="message", text="a message"))
+    append(bank, [wanted, other, parent, child, talk])
+    path = tmp_path / "a.pam.jsonl"
+    named = (wanted.id.removeprefix("blake3:")[:12], child.id, wanted.id)
+    done = out(path, selection=selection(ids=named))
+    assert sorted(texts(path)) == ["child", "wanted"]
+    assert (done.entries, done.records["withheld"]) == (2, 1)
+    assert done.selection.ids == tuple(sorted((wanted.id, child.id)))
+    assert outcomes(path) == ["good"]
+    assert not [one for one in records_in(path) if one.type == "session_event"]
+    value = verify(path, load_settings()).statement
+    assert value is not None
+    assert value["scope"] == {"kind": "filter", "filter": {"ids": sorted((wanted.id, child.id))}}
+
+
+def test_a_memory_that_is_named_and_cannot_be_exported_is_refused(
+    bank: str, tmp_path: Path
+) -> None:
+    """One that is unknown, replaced, in quarantine, or of the past: none is left out silently."""
+    old, held, kept = (seal(Semantic(text=text)) for text in ("old", "held", "kept"))
+    append(bank, [old, held, kept])
+    append(bank, [seal(Status(target=old.id, state="superseded"))])
+    append(bank, [seal(Status(target=held.id, state="quarantined"))])
+    refusals: list[tuple[str, type[SatchelError]]] = [
+        (old.id, RetiredMemoryError),
+        (held.id, RetiredMemoryError),
+        ("0" * 64, UnknownMemoryError),
+        ("abc", UsageError),
+    ]
+    for identity, error in refusals:
+        with pytest.raises(error):
+            out(tmp_path / "a.pam", selection=selection(ids=(kept.id, identity)))
+    with pytest.raises(UsageError, match="as_of"):
+        selection(ids=(kept.id,), as_of=3)
+    assert not (tmp_path / "a.pam").exists()
 
 
 def test_a_parent_that_stays_behind_is_proved_not_missed(bank: str, tmp_path: Path) -> None:

@@ -229,11 +229,11 @@ def test_who_watches_and_ends_it_leaves_no_bank(tmp_path: Path, early: list[int]
 
     def ending(step: Any) -> None:
         steps.append(step)
-        if len(steps) == 2:
+        if [one.total for one in steps[-2:]] == [20, 20]:
             raise EmptyInputError("enough")
 
     with pytest.raises(EmptyInputError, match="enough"):
         bring(write(tmp_path / "a.json", _memories(20)), "b", on_step=ending)
-    assert [(step.done, step.total) for step in steps] == [(0, 20)] * 2
+    assert {step.done for step in steps} == {0}
     assert early
     assert list_banks(load_settings()) == []

@@ -102,6 +102,16 @@ def test_a_job_is_not_gone_on_with_from_another_file(source: Path) -> None:
     assert size() == before
 
 
+def test_a_job_with_an_unknown_option_is_refused_and_can_be_cancelled(source: Path) -> None:
+    """Another version may have begun it, with another word for a verdict."""
+    name = killed(source, at=1, unsafe_accept=frozenset({"stranger"}))
+    with pytest.raises(UsageError, match="'stranger'") as refused:
+        resume_job(load_settings(), name, owner)
+    assert f"satchel job cancel {name}" in str(refused.value.hint)
+    cancel_job(load_settings(), name)
+    assert _jobs() == []
+
+
 def test_a_running_job_is_said_to_run_and_cannot_be_cancelled(source: Path) -> None:
     """As long as a process is at it."""
     name = killed(source, at=1)

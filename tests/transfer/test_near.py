@@ -15,7 +15,8 @@ from import_kit import bring, opened, rows, sealed_from, texts, write
 from satchel.actions.config import load_settings
 from satchel.actions.importing import work
 from satchel.actions.importing.undoing import undo_import
-from satchel.actions.inferring.duplicates import NearDuplicates, duplicates
+from satchel.actions.inferring.duplicates import NearDuplicates
+from satchel.actions.memories.duplicates import duplicates
 from satchel.actions.opened import opened_bank
 from satchel.errors import MissingExtraError, UsageError
 from satchel.inference.static_table import table
@@ -290,8 +291,8 @@ def test_a_bank_tells_its_own(tmp_path: Path) -> None:
         found = duplicates(bank)
         few = duplicates(bank, limit=1)
 
-        assert [one.text for one in found.pairs] == [SEATS[1], SEATS[0] + "!"]
-        assert {one.like_text for one in found.pairs} == {SEATS[0]}
+        assert [one.memory.text for one in found.pairs] == [SEATS[1], SEATS[0] + "!"]
+        assert {one.like.text for one in found.pairs} == {SEATS[0]}
         assert (found.memories, found.found, len(few.pairs), few.found) == (5, 2, 1, 2)
         for wrong in (0.2, 1.5, float("nan")):
             with pytest.raises(UsageError):

@@ -161,12 +161,12 @@ def test_a_receipt_that_was_changed_does_not_verify(first: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("key", "standing"), [(None, "unsigned"), (SigningKey.generate(), "stranger")]
+    ("key", "standing"), [(None, "unsigned"), (SigningKey.generate(), "untrusted")]
 )
 def test_a_receipt_counts_as_much_as_its_signer(
     tmp_path: Path, key: SigningKey | None, standing: str
 ) -> None:
-    """Nobody's word is nothing, and a stranger's is not ours."""
+    """An unsigned receipt is unsigned, and an unknown key is untrusted."""
     end = End(name="x")
     account = Account(
         version=VERSION,

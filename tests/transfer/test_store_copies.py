@@ -405,11 +405,11 @@ def test_the_witness_takes_neither_copy_for_a_rollback(here: Settings, tmp_path:
     assert told(str(tmp_path / "third.db"))[own] == told(here.store)[own]
 
 
-def test_a_strangers_bank_stays_one(here: Settings, tmp_path: Path) -> None:
+def test_an_untrusted_bank_stays_untrusted(here: Settings, tmp_path: Path) -> None:
     """It is copied, and nothing of it is witnessed: that would make it one's own."""
-    found = copied(here, str(tmp_path / "there.db"), banks=("strange",))
+    found = copied(here, str(tmp_path / "there.db"), banks=("foreign",))
     (one,) = found.banks
-    assert one.standing == "stranger"
+    assert one.standing == "untrusted"
     assert witness_of(here).last(one.bank) is None
 
 

@@ -1,4 +1,4 @@
-"""One browser for the tests of a module, and a tab with a server of its own for each."""
+"""One browser for the whole run, and a tab with a server of its own for each test."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -6,15 +6,22 @@ from typing import Any
 
 import pytest
 from http_kit import Served
-from web_kit import Watched, browser_here, browsing, furnished, listening
+from web_kit import Driven, Watched, browser_here, browsing, furnished, listening
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium; while it is there, nothing else in this thread can await anything."""
+@pytest.fixture(scope="session")
+def driven() -> Iterator[Driven]:
+    """A headless Chromium."""
     if find_spec("playwright") is None or browser_here() is None:
         pytest.skip("there is no browser here: apt-get install chromium")
     with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def browser(driven: Driven) -> Iterator[Any]:
+    """The browser, for one test; meanwhile nothing else in this thread can await anything."""
+    with driven.driving() as found:
         yield found
 
 
@@ -33,12 +40,10 @@ def bank(server: tuple[str, Served]) -> str:
 
 
 @pytest.fixture
-def tab(browser: Any, server: tuple[str, Served]) -> Iterator[Watched]:
+def tab(browser: Any, driven: Driven, server: tuple[str, Served]) -> Iterator[Watched]:
     """A tab; whatever it complains of, or asks of anybody else, fails the test."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(60_000)
-    found = Watched(context.new_page(), server[0])
-    yield found
-    context.close()
+    del browser
+    with driven.tab(server[0]) as found:
+        yield found
     assert found.elsewhere == []
     assert found.complaints == []

@@ -96,10 +96,11 @@ def test_markup_in_every_member_is_text(tab: Watched, owner: TestClient) -> None
         *("b/assistant/sessions", f"b/assistant/sessions/{session}", "b/assistant/quarantine"),
         *("b/assistant/files", "b/assistant/files/%3Csvg%20onload%3Dalert(1)%3E.md"),
         *("b/assistant/import", "b/assistant/export", "b/assistant/tokens", "b/assistant/owners"),
-        *("import", "verify", "jobs", "receipts", f"receipts/{receipt}", "backups"),
+        *("import", "verify", "jobs", "receipts", f"receipts/{receipt}", "backups", "settings"),
         "b/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
     )
     tab.complaints.clear()  # there is no such bank: the browser tells of the 404
+    _acted_on(tab)
     page = _looked_at(tab, f"b/assistant/e/{ids[12]}")
     shown = page.locator(".text").inner_text()
     assert shown == "⟨U+202E⟩evil⟨U+2066⟩ ⟨U+200B⟩hidden⟨U+0007⟩ ⟨U+E0041⟩"
@@ -121,6 +122,18 @@ def test_the_page_lets_nothing_in_but_its_own_files(client_of_page: TestClient) 
         assert part.headers["X-Content-Type-Options"] == "nosniff"
     for name in ("__init__.py", "..%2f__init__.py", "%2e%2e/%2e%2e/errors.py", "nothing"):
         assert client_of_page.get(f"/page/{name}").status_code == 404
+
+
+def _acted_on(tab: Watched) -> None:
+    """Select all memories, and open what can be done with them."""
+    page = _looked_at(tab, "b/assistant?past=1")
+    page.get_by_label("Select all on this page").check()
+    for action in ("Forget", "Remove a tag", "Release"):
+        page.locator(".bar").get_by_role("button", name=action).click()
+        page.get_by_role("dialog").locator(".names li").first.wait_for()
+        assert page.locator(MARKUP).count() == 0, action
+        assert page.evaluate("window.hit") is None, action
+        page.keyboard.press("Escape")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Whatever something is called, whatever stands in the address: the page asks for that alone."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,6 +19,14 @@ STEPS = (
     "%2E%2E%2F",
     "a%2Fraw",
 )
+BELOW = {
+    "e/{}": "/v1/banks/{}/entries/",
+    "e/x/../{}": "/v1/banks/{}/entries/",
+    "sessions/{}": "/v1/banks/{}/sessions",
+    "files/{}": "/v1/files/{}",
+    "files/{}%2Fbanks%2Fassistant%2Fentries": "/v1/files/{}",
+}
+"""What may be asked for at an address."""
 
 
 @pytest.fixture
@@ -79,23 +88,17 @@ def test_all_parts_of_a_bank_are_there_whatever_it_is_called(
         assert owner.get(f"/v1/banks/{bank}").json()["memories"] == 1
 
 
-@pytest.mark.parametrize("step", STEPS)
 def test_attack_an_address_of_the_page_reaches_no_other_part_of_the_server(
-    tab: Watched, owner: TestClient, step: str
+    tab: Watched, owner: TestClient
 ) -> None:
     """What is asked for is below what the address names, or nothing is."""
     bank = furnished(owner)
     asked = list[str]()
     tab.page.on("request", lambda request: asked.append(request.url))
-    for part, below in (
-        ("e/{}", "/v1/banks/{}/entries/"),
-        ("e/x/../{}", "/v1/banks/{}/entries/"),
-        ("sessions/{}", "/v1/banks/{}/sessions"),
-        ("files/{}", "/v1/files/{}"),
-        ("files/{}%2Fbanks%2Fassistant%2Fentries", "/v1/files/{}"),
-    ):
-        tab.go("jobs")
-        _came(tab.page)
+    for (part, below), step in product(BELOW.items(), STEPS):
+        if step == STEPS[0]:  # what comes late is of the same part, and judged as the next is
+            tab.go("jobs")
+            _came(tab.page)
         asked.clear()
         tab.go(f"b/{bank}/{part.format(step)}")
         _came(tab.page)
@@ -103,42 +106,38 @@ def test_attack_an_address_of_the_page_reaches_no_other_part_of_the_server(
             path = "/" + url.split("/", 3)[3]
             usual = path == "/v1/banks" or "/page/" in path
             allowed = (below.format(bank), below.format(bank.replace(":", "%3A")))
-            assert usual or path.startswith(allowed), path
-            assert "%2f" not in path.lower().replace("%252f", "")
-            assert "/.." not in path
-    for page in (f"receipts/{step}", f"b/{step}"):
+            assert usual or path.startswith(allowed), (step, path)
+            assert "%2f" not in path.lower().replace("%252f", ""), step
+            assert "/.." not in path, step
+    for page in [f"{part}/{step}" for part in ("receipts", "b") for step in STEPS]:
         asked.clear()
         tab.go(page)
         _came(tab.page)
         for url in asked:
             path = "/" + url.split("/", 3)[3].partition("?")[0]
             usual = path in ("/v1/banks", "/v1/receipts") or path.startswith("/page/")
-            assert usual or path.startswith(("/v1/receipts/", "/v1/banks/%25")), path
+            assert usual or path.startswith(("/v1/receipts/", "/v1/banks/%25")), (page, path)
     tab.complaints.clear()  # the browser tells of what is not there
 
 
-@pytest.mark.parametrize(
-    "name", ["constructor", "__proto__", "toString", "hasOwnProperty", "nothing"]
-)
-def test_what_every_object_has_is_no_part_of_the_page(
-    tab: Watched, owner: TestClient, name: str
-) -> None:
+def test_what_every_object_has_is_no_part_of_the_page(tab: Watched, owner: TestClient) -> None:
     """As the part of a bank, the bank, the page, an id, and what something is."""
     bank = furnished(owner)
-    for where in (name, f"b/{bank}/{name}", f"b/{bank}/{name}/{name}"):
-        page = tab.go(where)
-        page.get_by_text("Page not found").wait_for()
-        assert "[object" not in page.locator("main").inner_text()
-    for where in (
-        f"b/{name}",
-        f"b/{bank}/e/{name}",
-        f"b/{bank}/sessions/{name}",
-        f"receipts/{name}",
-    ):
-        page = tab.go(where)
-        _came(page)
-        assert "is not a function" not in page.locator("main").inner_text()
-        assert "[object" not in page.locator("main").inner_text()
+    for name in ("constructor", "__proto__", "toString", "hasOwnProperty", "nothing"):
+        for where in (name, f"b/{bank}/{name}", f"b/{bank}/{name}/{name}"):
+            page = tab.go(where)
+            page.get_by_text("Page not found").wait_for()
+            assert "[object" not in page.locator("main").inner_text(), where
+        for where in (
+            f"b/{name}",
+            f"b/{bank}/e/{name}",
+            f"b/{bank}/sessions/{name}",
+            f"receipts/{name}",
+        ):
+            page = tab.go(where)
+            _came(page)
+            assert "is not a function" not in page.locator("main").inner_text(), where
+            assert "[object" not in page.locator("main").inner_text(), where
     assert all("Failed to load resource" in one for one in tab.complaints), tab.complaints
     tab.complaints.clear()
 
@@ -157,9 +156,8 @@ def test_signs_that_turn_text_around_are_shown_in_the_title_too(
     assert hidden == 0
 
 
-@pytest.mark.parametrize("sign", ["☃", "a\nb", "\u202e", "\x00"])
 def test_a_token_that_no_header_can_carry_is_asked_for_again(
-    browser: Any, own_home: object, sign: str
+    browser: Any, own_home: object
 ) -> None:
     """The dialog says so and stays; one that was kept from before locks nobody out."""
     del own_home
@@ -170,18 +168,19 @@ def test_a_token_that_no_header_can_carry_is_asked_for_again(
         page = context.new_page()
         page.goto(f"{address}/")
         box = page.get_by_role("dialog")
-        box.wait_for()
-        field = box.get_by_label("Operator token")
-        field.evaluate("(one, said) => { one.type = 'text'; one.value = said; }", f"x{sign}y")
-        if field.input_value() == f"x{sign}y":  # a field takes line ends out by itself
+        for sign in ("☃", "a\nb", "\u202e", "\x00"):
+            box.wait_for()
+            field = box.get_by_label("Operator token")
+            field.evaluate("(one, said) => { one.type = 'text'; one.value = said; }", f"x{sign}y")
+            if field.input_value() == f"x{sign}y":  # a field takes line ends out by itself
+                box.get_by_role("button", name="Sign in").click()
+                box.get_by_text("A token cannot contain these characters").wait_for()
+            field.fill(shown)
             box.get_by_role("button", name="Sign in").click()
-            box.get_by_text("A token cannot contain these characters").wait_for()
-        field.fill(shown)
-        box.get_by_role("button", name="Sign in").click()
-        page.get_by_role("heading", name="Banks").first.wait_for()
-        box.wait_for(state="detached")
-        page.evaluate("(said) => sessionStorage.setItem('satchel operator', said)", f"x{sign}y")
-        page.reload()
+            page.get_by_role("heading", name="Banks").first.wait_for()
+            box.wait_for(state="detached")
+            page.evaluate("(said) => sessionStorage.setItem('satchel operator', said)", f"x{sign}y")
+            page.reload()
         box.get_by_label("Operator token").fill(shown)
         box.get_by_role("button", name="Sign in").click()
         box.wait_for(state="detached")

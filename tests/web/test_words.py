@@ -1,7 +1,9 @@
 """The words of the web page: those of the field, as the rest of the documentation has them."""
 
+import json
 import re
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,10 @@ NOT_OURS = re.compile(
     r"|what is wrong|\bdoor\b|whoever has|look at every|\banew\b|goes along",
     re.IGNORECASE,
 )
+COMMANDS = re.compile(r"\bsatchel ([a-z]+(?: [a-z-]+)*)((?: --?[a-z-]+(?: [A-Z]+)?)*)")
+STORED = {"look", "operator"}
+"""What the browser keeps, by the names ``satchel look`` and ``satchel operator``."""
+
 TEXTS = re.compile(r'"(?:[^"\\\\\n]|\\\\.)*"|`(?:[^`\\\\]|\\\\.)*`|>[^<>]+<')
 
 
@@ -23,6 +29,38 @@ def test_texts_of_the_page_are_in_the_vocabulary(name: str) -> None:
     texts = TEXTS.findall(PAGE.joinpath(name).read_text())
     assert texts
     assert [text for text in texts if " " in text and NOT_OURS.search(text)] == []
+
+
+def test_commands_that_the_page_names_exist_with_their_options() -> None:
+    """A command with each option that follows it, or a whole group of commands."""
+    known = json.loads(files("satchel.surfaces.cli").joinpath("commands.json").read_text())
+    named = set[str]()
+    for name in SOURCES:
+        for words, options in COMMANDS.findall(PAGE.joinpath(name).read_text()):
+            if words in STORED:
+                continue
+            command = _command(words, known)
+            assert command is not None, words
+            named.add(command)
+            flags = {
+                part
+                for each in known[command].get("parameters", [])
+                for flag in each.get("flags", [])
+                for part in flag.split("/")
+            }
+            assert set(re.findall(r"--[a-z-]+", options)) <= flags | {"--help"}, (words, options)
+    assert {"store encrypt", "bank owner", "serve", "erase"} <= named
+
+
+def _command(words: str, known: dict[str, Any]) -> str | None:
+    """Return the command that a text begins with, or the group that it is; None for neither."""
+    parts = words.split()
+    for length in range(len(parts), 0, -1):
+        command = " ".join(parts[:length])
+        is_group = any(other.startswith(f"{command} ") for other in known)
+        if command in known and (not is_group or length == len(parts)):
+            return command
+    return None
 
 
 def test_the_check_of_the_vocabulary_finds_what_it_looks_for() -> None:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
 from satchel.actions.memories.counting import Stats, stats
+from satchel.actions.memories.values import UNTRUSTED
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     holds_anything,
+    known_owners,
     missing_banks,
     open_ledger,
     opened_store,
@@ -20,14 +22,18 @@ from satchel.ledger.epochs import BankStanding
 from satchel.ledger.erasure.finishing import is_unfinished
 from satchel.ledger.examining import Examination, Progress, examine
 from satchel.ledger.repairing import repair
+from satchel.ledger.view import View
+from satchel.memory.records import FileVersion
 from satchel.memory.times import now
+from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_TRUST = "If you know whose it is: satchel key trust KEY --bank ID."
 _LEFT = "the file may still hold bytes of what was erased"
 _SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
-_DEEP = "satchel doctor --deep looks at every record."
+_DEEP = "satchel doctor --deep verifies every record."
+_UNREAD = "No bank has them, and nothing reads them. satchel store copy makes a store without them."
+_FILES = Filter(types=frozenset({"file_version"}), retired=True, held=True)
 
 
 def check_banks(
@@ -73,6 +79,7 @@ def check_banks(
             )
             for bank in banks:
                 yield _look(settings, store, bank, deep=deep, progress=progress)
+            yield from _orphans(store)
             for bank in begun:
                 yield Check(
                     name=bank,
@@ -130,8 +137,10 @@ def _look(
     try:
         ledger = open_ledger(settings, store, bank)
         with ledger.reading() as view:
-            size, standing = view.head.size, view.standing
-            notes = [*view.notes, *_believed_still(settings, view.authority.revoked_keys)]
+            size, standing, owners = view.head.size, view.standing, view.authority.owners
+            notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
+            if lacking := _files_without_bytes(store, view):
+                notes.append(f"the bytes of {lacking} files are not in the store")
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
@@ -144,17 +153,45 @@ def _look(
     detail = "; ".join([f"{size} records, {how}", *notes])
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
-    if standing is BankStanding.STRANGER:
-        stranger = "a stranger's: no key that this machine trusts owns it"
-        return Check(name=bank, state="note", detail=f"{detail}; {stranger}", hint=_TRUST)
+    if standing is BankStanding.UNTRUSTED:
+        unknown = sorted(owners - known_owners(settings, bank))
+        commands = "; ".join(f"satchel key trust {key} --bank {bank}" for key in unknown)
+        hint = f"If you know the owner: {commands}"
+        return Check(name=bank, state="note", detail=f"{detail}; {UNTRUSTED}", hint=hint)
     return Check(name=bank, state="note" if notes else "ok", detail=detail)
 
 
-def _believed_still(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
-    """Yield what to do where this machine believes keys that an owner of a bank revoked."""
+def _orphans(store: Store) -> Iterator[Check]:
+    """Yield what the tables of the store hold that belongs to nothing."""
+    try:
+        with store.reading() as reader:
+            found = reader.orphans()
+    except SatchelError as error:
+        yield Check(name="store", state="problem", detail=error.message, hint=error.hint or _DEEP)
+        return
+    for sentence in found:
+        yield Check(name="store", state="problem", detail=sentence, hint=_UNREAD)
+
+
+def _files_without_bytes(store: Store, view: View) -> int:
+    """Return how many versions of files name bytes that are not in the store."""
+    named = {
+        logged.model.blob
+        for logged in view.scan(_FILES)
+        if isinstance(logged.model, FileVersion) and logged.model.blob is not None
+    }
+    if not named:
+        return 0
+    with store.reading() as reader:
+        return sum(not reader.blobs.has(view.head.bank, digest) for digest in named)
+
+
+def _still_trusted(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
+    """Yield what to do if this machine trusts keys that an owner of a bank revoked."""
     for key in settings.registry.listed():
         if key.key in revoked and key.state != "revoked":
-            yield f"an owner revoked {key.name}, which is believed here: key revoke {key.key}"
+            command = f"satchel key revoke {key.key}"
+            yield f"an owner revoked {key.name}, which is trusted here: {command}"
 
 
 def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Check]:

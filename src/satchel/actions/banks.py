@@ -46,7 +46,7 @@ class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     epoch: int = 0
     standing: str | None = None
-    """``own`` or ``stranger``."""
+    """``own`` or ``untrusted``."""
 
     default: bool = False
     """Whether it is the bank of commands that name none."""

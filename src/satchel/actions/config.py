@@ -154,6 +154,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The address of the store; raises as ``chosen``."""
         return self.chosen.address
 
+    def at(self, address: str) -> "Settings":
+        """Return the same surroundings with another store."""
+        store = msgspec.structs.replace(self.options.store, address=address)
+        options = msgspec.structs.replace(self.options, store=store)
+        return msgspec.structs.replace(self, options=options)
+
     @property
     def chosen(self) -> Chosen:
         """The store that is meant, and what decided.

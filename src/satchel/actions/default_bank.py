@@ -1,6 +1,7 @@
 """Which bank of a store is the default one: the home remembers its ID, for each store."""
 
 import json
+from collections.abc import Collection
 
 from satchel.actions.config import Settings
 from satchel.actions.wiring import written_place
@@ -32,6 +33,26 @@ def set_default_bank(settings: Settings, bank: str | None) -> None:
     text = json.dumps(banks, indent=1, sort_keys=True) + "\n"
     with writing(settings.home / FILE, mode=PRIVATE_FILE) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
+
+
+def inherit_default_bank(
+    target: Settings, chosen: str | None, banks: Collection[str]
+) -> str | None:
+    """Give a store that banks were copied to the default bank of the other, if it has none.
+
+    Args:
+        target: The surroundings with the store that was written.
+        chosen: ID of the default bank of the other store.
+        banks: IDs of the banks that were copied.
+
+    Returns:
+        ID of the default bank that the store has now.
+    """
+    present = default_bank(target)
+    if present is None and chosen is not None and chosen in banks:
+        set_default_bank(target, chosen)
+        return chosen
+    return present
 
 
 def _read(settings: Settings) -> dict[str, str]:

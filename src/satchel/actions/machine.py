@@ -14,6 +14,7 @@ from satchel.actions.diagnosing import Check, diagnose
 from satchel.actions.filing.checking import check_files
 from satchel.actions.hosts.standing import check_watching
 from satchel.actions.options import OnProgress
+from satchel.actions.permitted.owning import require_owner
 from satchel.ports.operations import Option, Options, operation
 
 _MACHINE = "It concerns this machine: its installation, keys and configuration."
@@ -23,9 +24,7 @@ _MACHINE = "It concerns this machine: its installation, keys and configuration."
 class DoctorOptions(Options):
     """What to verify, and whether to repair it."""
 
-    deep: Annotated[
-        bool, Option("Report every problem, and verify every word of the search index.")
-    ] = False
+    deep: Annotated[bool, Option("Report every problem of a bank, not only the first.")] = False
     repair: Annotated[
         bool,
         Option("Derive again what can be derived. What is damaged is set aside, never deleted."),
@@ -43,13 +42,14 @@ class DoctorOptions(Options):
 def doctor(settings: Settings, options: DoctorOptions) -> list[Check]:
     """Check the installation, the keys, the store and its banks. Only `--repair` changes anything.
 
-    Each bank is compared with its log: records, columns, links, files. Exit status 1 if there is a
-    problem.
+    Each bank is compared with its log: records, columns, links, words, files. Exit status 1 if
+    there is a problem.
 
     Args:
         settings: The surroundings.
         options: What to verify.
     """
+    require_owner(settings, "doctor")
     checks = diagnose(settings) + check_agents(settings)
     if options.repair:
         checks += repair_banks(settings, progress=options.progress)

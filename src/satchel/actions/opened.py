@@ -152,7 +152,7 @@ def opened_bank(
     """
     if not has_store(settings):
         missing = UnknownBankError("there is no store yet", hint="Make one: satchel init")
-        raise _elsewhere(settings, wanted, missing)
+        raise missing if settings.token is not None else _elsewhere(settings, wanted, missing)
     with opened_store(settings, read_only=not writes, for_holder=True) as store:
         yield open_bank_in(settings, store, wanted, writes=writes)
 

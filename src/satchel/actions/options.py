@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from satchel.actions.paths.permission import Permission
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, PathText, texts
 
 Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
@@ -13,7 +14,7 @@ Texts = str | Sequence[str]
 Time = str | datetime | date
 """``2026-03-01T09:30:00+01:00``, a day, or a ``datetime`` with its zone; without one, UTC."""
 
-Verdict = Literal["unsigned", "stranger", "entries-only", "incomplete"]
+Verdict = Literal["unsigned", "untrusted", "entries-only", "incomplete"]
 """Verdicts on a sealed file that may be accepted."""
 
 
@@ -74,14 +75,6 @@ Reason = Annotated[
     Option("Why, for the log.", max_length=1000, examples=["the work is done"]),
 ]
 DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
-Yes = Annotated[
-    bool,
-    Option(
-        "Do not ask for confirmation.",
-        python=Absent(why="A program is not asked."),
-        http=Absent(why="A request is not asked."),
-    ),
-]
 Overwrite = Annotated[bool, Option("Replace the file if it exists.", http=SERVER)]
 OutputFile = Annotated[
     PathText,
@@ -178,6 +171,80 @@ RecordProgress = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
+class SigningOptions(Options):
+    """Which key signs."""
+
+    are_last: ClassVar[bool] = True
+    signing_key: SigningKey = None
+    passphrase: Passphrase = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoSigningOptions(SigningOptions):
+    """Which keys of owners sign together."""
+
+    are_last: ClassVar[bool] = True
+    co_signers: CoSigners = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerOptions(CoSigningOptions):
+    """Which owners sign a decision about a bank, and where it is proposed to more of them."""
+
+    are_last: ClassVar[bool] = True
+    propose: Propose = unoffered.field(default=None, init=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncryptionOptions(Options):
+    """Whom a file is encrypted for."""
+
+    are_last: ClassVar[bool] = True
+    encrypt_to: EncryptTo = ()
+    file_passphrase: FilePassphrase = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossOptions(Options):
+    """Which losses a transfer may have, and where its receipt is copied to."""
+
+    are_last: ClassVar[bool] = True
+    accept_loss: AcceptLoss = ()
+    receipt: Receipt = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustOptions(Options):
+    """Whose sealed files are read, and which of other verdicts."""
+
+    are_last: ClassVar[bool] = True
+    unsafe_accept: UnsafeAccept = ()
+    trusted_keys: TrustedKeys = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(Options):
+    """Which file is written, if one is."""
+
+    are_last: ClassVar[bool] = True
+    output: OptionalOutputFile = None
+    overwrite: Overwrite = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopeOptions(Options):
+    """Only memories of a type, or of an owner."""
+
+    type: Annotated[
+        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
+    ] = ()
+    user: Annotated[str | None, Option("Only of this user.")] = None
+    agent: Annotated[str | None, Option("Only of this agent.")] = None
+    run: Annotated[str | None, Option("Only of this run or conversation.")] = None
+    app: Annotated[str | None, Option("Only of this application.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PathOptions(Options):
     """Where the paths of a call may lead: anywhere, unless somebody says otherwise.
 
@@ -254,3 +321,12 @@ class SelectionOptions(Options):
     as_of: Annotated[
         int | None, Option("As the bank was when its log had this many records.", minimum=1)
     ] = None
+    ids: Annotated[
+        Texts,
+        Option(
+            "Only this memory: ID or unique ID prefix. Repeatable.",
+            flag="--id",
+            metavar="ID",
+            max_items=1000,
+        ),
+    ] = ()

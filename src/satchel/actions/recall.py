@@ -7,9 +7,12 @@ from typing import Annotated, Any, Literal, cast
 
 from satchel.actions.memories.drafting import moment
 from satchel.actions.opened import OpenBank
-from satchel.actions.options import FEW_FOR_MODELS
+from satchel.actions.options import (
+    FEW_FOR_MODELS,
+    ScopeOptions,
+)
 from satchel.actions.recalling import Answer, as_of_from, recall_memories, trust_from
-from satchel.ports.operations import Option, Options, operation, texts
+from satchel.ports.operations import Option, operation, texts
 from satchel.recall.query import COMPONENTS, MOST, Query
 
 Time = str | datetime | date
@@ -32,7 +35,7 @@ def _as_of(value: Any) -> int | str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class RecallOptions(Options):
+class RecallOptions(ScopeOptions):
     """What to search for, and where."""
 
     text: Annotated[
@@ -59,9 +62,6 @@ class RecallOptions(Options):
         int | None,
         Option("Maximum number of tokens, estimated generously.", minimum=1, mcp="token_budget"),
     ] = None
-    type: Annotated[
-        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
-    ] = ()
     tags: Annotated[
         str | Sequence[str] | None,
         Option("Only with this tag; repeated: with all of them.", flag="--tag"),
@@ -76,10 +76,6 @@ class RecallOptions(Options):
     until: Annotated[
         Time | None, Option("Before this date or time.", metavar="TIME", parse=_until)
     ] = None
-    user: Annotated[str | None, Option("Only of this user.")] = None
-    agent: Annotated[str | None, Option("Only of this agent.")] = None
-    run: Annotated[str | None, Option("Only of this run or conversation.")] = None
-    app: Annotated[str | None, Option("Only of this application.")] = None
     provider: Annotated[str | None, Option("Only from this product, such as mem0.")] = None
     source: Annotated[str | None, Option("Only from this account or container of the product.")] = (
         None

@@ -2,18 +2,20 @@
 
 import binascii
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.options import CoSigningOptions, SigningOptions
 from satchel.actions.permitted.owning import require_owner
 from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError, SigningKeyError, UsageError
 from satchel.memory.times import now
+from satchel.ports.operations import texts
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.did import did_of, public_key
 from satchel.seal.signing.key import SigningKey
@@ -105,6 +107,35 @@ def owner_keys(
         SigningKeyError: If a key is missing, revoked, or needs another passphrase.
     """
     return tuple(signing_key(settings, each, passphrase=passphrase)[0] for each in (name, *also))
+
+
+def signer_of(
+    settings: Settings, options: SigningOptions, supplied: Callable[[], SigningKey] | None = None
+) -> SigningKey:
+    """Return the key that signs: as the caller supplies it, or by the options.
+
+    Raises:
+        SigningKeyError: If it is missing, revoked, or needs a passphrase.
+    """
+    if supplied is not None:
+        return supplied()
+    return signing_key(settings, options.signing_key, passphrase=options.passphrase)[0]
+
+
+def signers_of(
+    settings: Settings,
+    options: CoSigningOptions,
+    supplied: Callable[[], tuple[SigningKey, ...]] | None = None,
+) -> tuple[SigningKey, ...]:
+    """Return the keys of the owners who sign: as the caller supplies them, or by the options.
+
+    Raises:
+        SigningKeyError: If a key is missing, revoked, or needs a passphrase.
+    """
+    if supplied is not None:
+        return supplied()
+    name, others = options.signing_key, texts(options.co_signers)
+    return owner_keys(settings, name, others, passphrase=options.passphrase)
 
 
 def create_key(

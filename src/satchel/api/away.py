@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
+from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from satchel.jobs.callbacks import AWAITING
@@ -27,6 +28,19 @@ async def away(call: Callable[[], _R]) -> _R:
     except asyncio.CancelledError as error:
         error.add_note(_UNSURE)
         raise
+
+
+class ClosedOnExit:
+    """A class that ``async with`` closes at the end of its block; it has ``close``, awaited."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        closing: Any = self
+        await closing.close()
 
 
 def awaited(

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from satchel.actions import recall as recalls
     from satchel.actions.agents import undo as undoing
     from satchel.actions.importing.imported import Imported, Owners
-    from satchel.actions.inferring import duplicates as twins
     from satchel.actions.inferring import embedding
+    from satchel.actions.memories import counting as statistics
+    from satchel.actions.memories import duplicates as twins
     from satchel.actions.memories import operations
     from satchel.actions.moving.exported import Export
     from satchel.actions.opened import OpenBank
@@ -43,9 +44,10 @@ else:
     logs = lazy("satchel.actions.log")
     recalls = lazy("satchel.actions.recall")
     undoing = lazy("satchel.actions.agents.undo")
-    twins = lazy("satchel.actions.inferring.duplicates")
+    twins = lazy("satchel.actions.memories.duplicates")
     embedding = lazy("satchel.actions.inferring.embedding")
     operations = lazy("satchel.actions.memories.operations")
+    statistics = lazy("satchel.actions.memories.counting")
     exports = lazy("satchel.actions.operating.exports")
     imports = lazy("satchel.actions.operating.imports")
     transfers = lazy("satchel.actions.operating.transfers")
@@ -108,7 +110,7 @@ class BankCalls(Removing, Waking, Disclosing):
     graph = method(operations.graph)
     log = method(logs.log)
     path = method(operations.path)
-    stats = method(operations.stats)
+    stats = method(statistics.show_stats)
     config = method(config_operations.show_config)
     set_config = method(config_operations.set_config)
     recall = method(recalls.recall_in)

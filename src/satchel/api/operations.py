@@ -50,10 +50,10 @@ class HasContext(Protocol[_C_co]):
 
 
 class Awaited:
-    """A class whose methods are awaited: each runs, in a thread, on the plain object.
+    """A class whose methods are awaited: each runs in a thread.
 
     Args:
-        plain: That object.
+        plain: The object that they run on. A class that does not set one runs them on itself.
     """
 
     def __init__(self, plain: Any) -> None:
@@ -106,7 +106,7 @@ def _in_a_thread(plain: Callable[..., _R]) -> Callable[..., Coroutine[Any, Any, 
     async def call(self: Any, /, *args: Any, **options: Any) -> _R:
         from satchel.api.away import away
 
-        return await away(partial(plain, self._plain, *args, **options))
+        return await away(partial(plain, getattr(self, "_plain", self), *args, **options))
 
     update_wrapper(call, plain)
     call.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
@@ -186,15 +186,33 @@ def options_of(operation: Operation[Any, _O, _P, Any], /, *args: _P.args, **give
     """Return the options that a call gives.
 
     Raises:
-        TypeError: If it gives what there is not; named after the operation.
+        TypeError: If it gives an option that there is not, or that Python does not offer.
         UsageError: If a value cannot be meant.
     """
+    offered = [field.name for field in operation.offered("python")]
+    for name in given:
+        if name not in offered:
+            raise TypeError(_unexpected(operation, name, offered))
     try:
         return operation.options(*args, **given)
     except TypeError as error:
         made = f"{getattr(operation.options, '__qualname__', '')}.__init__()"
         named = f"{operation.name.rpartition(' ')[2]}()"
         raise TypeError(str(error).replace(made, named)) from None
+
+
+def _unexpected(operation: Operation[Any, Any, ..., Any], name: str, offered: list[str]) -> str:
+    """Return why a call may not give an option: the declared reason, or the name that is meant."""
+    call = operation.name.rpartition(" ")[2]
+    text = f"{call}() got an unexpected keyword argument {name!r}"
+    absences = (each.option.python for each in operation.fields if each.name == name)
+    absence = next(absences, None)
+    if absence is not None:
+        return f"{text}. {absence.why}"
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, offered, n=1)
+    return f"{text}. Did you mean {near[0]!r}?" if near else text
 
 
 def run_on(
@@ -222,20 +240,19 @@ def run_on(
 
 
 def function(
-    operation: Operation[_C, Any, _P, _R], context: Callable[[], AbstractContextManager[_C]]
+    operation: Operation[_C, Any, _P, _R], context: Callable[[Any], _C]
 ) -> Callable[_P, _R]:
     """Return a function of the package that runs an operation with the options it is called with.
 
     Args:
         operation: The operation.
-        context: Gives what it works on, such as the settings of this machine.
+        context: Returns what it works on, such as the settings of this machine, for the options.
     """
 
     def call(*args: _P.args, **given: _P.kwargs) -> _R:
         with hints_for_python():
             options = options_of(operation, *args, **given)
-            with context() as there:
-                return operation.run(there, options)
+            return operation.run(context(options), options)
 
     return documented(call, operation, first=None)
 
@@ -256,13 +273,14 @@ def documented(
         operation: The operation.
         first: The parameter before the options, if there is one.
     """
-    parameters = [] if first is None else [first]
     offered = operation.offered("python")
-    signature = inspect.signature(operation.options)
     annotations = {field.name: field.annotation for field in offered}
+    taken = inspect.signature(operation.options).parameters
+    by_position = [each.name for each in taken.values() if each.kind is not each.KEYWORD_ONLY]
+    parameters = [] if first is None else [first]
     parameters += [
-        parameter.replace(annotation=annotations[name])
-        for name, parameter in signature.parameters.items()
+        taken[name].replace(annotation=annotations[name])
+        for name in dict.fromkeys([*by_position, *annotations])
         if name in annotations
     ]
     returns = inspect.signature(operation.run, eval_str=True).return_annotation

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec
 
 from satchel.actions.config import load_settings
+from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import file_to_read
 from satchel.actions.waking import rehydrating
 from satchel.actions.waking.options import PipelineOptions
 from satchel.actions.waking.rehydrating import MemoryFile
-from satchel.api.operations import Awaited, documented
+from satchel.api.operations import Awaited, documented, options_of
 from satchel.api.waking import Waking
-from satchel.ports.operations import PathText
+from satchel.ports.operations import Operation, PathText
 from satchel.rehydrate.rehydrated import Rehydrated
 
 __all__ = ["Rehydrated", "Waking", "pipeline"]
@@ -21,21 +22,21 @@ _P = ParamSpec("_P")
 
 
 def _of_sources(
-    options: Callable[_P, PipelineOptions],
+    operation: Operation[OpenBank | MemoryFile, PipelineOptions, _P, Rehydrated],
 ) -> Callable[Concatenate[Waking | PathText, _P], Rehydrated]:
     def pipeline(source: Waking | PathText, /, *args: _P.args, **given: _P.kwargs) -> Rehydrated:
-        wanted = options(*args, **given)
+        wanted = options_of(operation, *args, **given)
         if isinstance(source, Waking) and not isinstance(source, Awaited):
             with source._lifetime.use():  # noqa: SLF001 - its own module
-                return rehydrating.rehydrate_any.run(source._opened, wanted)  # noqa: SLF001
+                return operation.run(source._opened, wanted)  # noqa: SLF001
         settings = load_settings()
         with file_to_read(settings, Path(str(source))) as file:
-            return rehydrating.rehydrate_any.run(MemoryFile(settings, file), wanted)
+            return operation.run(MemoryFile(settings, file), wanted)
 
     source = inspect.Parameter(
         "source", inspect.Parameter.POSITIONAL_ONLY, annotation=Waking | PathText
     )
-    return documented(pipeline, rehydrating.rehydrate_any, source)
+    return documented(pipeline, operation, source)
 
 
-pipeline = _of_sources(PipelineOptions)
+pipeline = _of_sources(rehydrating.rehydrate_any)

@@ -1,31 +1,21 @@
 """``satchel.convert``, ``inspect``, ``verify`` and ``list_formats``."""
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from satchel.actions.config import load_settings
 from satchel.actions.operating import conversions
 from satchel.actions.operating.conversions import FileSource
-from satchel.api.hints import hints_for_python
-from satchel.api.operations import documented
-from satchel.ports.operations import Operation
+from satchel.api.operations import function
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+__all__ = ["convert", "inspect", "list_formats", "verify"]
 
 
-def _function(operation: Operation[FileSource, Any, _P, _R]) -> Callable[_P, _R]:
-    """Return a function that runs an operation on files, as this machine is configured."""
-
-    def call(*args: _P.args, **given: _P.kwargs) -> _R:
-        with hints_for_python():
-            options = operation.options(*args, **given)
-            return operation.run(FileSource(settings=load_settings()), options)
-
-    return documented(call, operation, None)
+def _source(_: Any) -> FileSource:
+    """Return the surroundings of this machine."""
+    return FileSource(settings=load_settings())
 
 
-convert = _function(conversions.convert_file)
-inspect = _function(conversions.inspect_file)
-verify = _function(conversions.verify_file)
-list_formats = _function(conversions.list_formats)
+convert = function(conversions.convert_file, _source)
+inspect = function(conversions.inspect_file, _source)
+verify = function(conversions.verify_file, _source)
+list_formats = function(conversions.list_formats, _source)

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 
 from satchel.continuity.elements import KINDS, NOTE, SUMMARY, WORKING, Tip, latest_after
-from satchel.errors import MalformedError, UsageError
-from satchel.memory.parts import Json, JsonObject, Origin, Scope
+from satchel.errors import UsageError
+from satchel.memory.messages import Changed, Said
+from satchel.memory.parts import JsonObject, Origin, Scope
 from satchel.memory.records import Model, SessionEvent
-from satchel.memory.times import now, read_time
+from satchel.memory.times import now
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces, random_nonce, seal
@@ -19,42 +20,6 @@ Screen = Callable[[Model], Model]
 
 ASKED, DISTILLED = "asked", "distilled"
 """Why a checkpoint was made."""
-
-
-class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message, as somebody hands it over; what it holds besides is kept and given back."""
-
-    role: str
-    content: Json = None
-    """A text, or its parts as the program has them."""
-
-    name: str | None = None
-    """Who speaks, or which tool."""
-
-    created_at: str | None = None
-    """Canonical time; None for now."""
-
-    more: JsonObject = {}
-    """Further members, such as ``tool_calls`` and ``tool_call_id``."""
-
-    origin: Origin | None = None
-    """Where it was before it was here."""
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something to keep in mind."""
-
-    content: str
-    category: str = "context"
-    created_at: str | None = None
-
-
-class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of what is kept beside the messages; what is None stays as it is."""
-
-    working_state: Json = None
-    thread_summary: str | None = None
-    note: Note | None = None
 
 
 class LogHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,32 +277,3 @@ def about(
             created_at=now(),
         )
     )
-
-
-def said_from(value: object) -> Said:
-    """Return a message that a program handed over as JSON.
-
-    Args:
-        value: An object with ``role``, and ``content``, ``name``, ``created_at`` or whatever else.
-
-    Raises:
-        MalformedError: If it has no role, or a member has the wrong shape.
-    """
-    if not isinstance(value, dict):
-        raise MalformedError("a message is a JSON object", field="message")
-    known = {name: value[name] for name in _MEMBERS if value.get(name) is not None}
-    more = {name: part for name, part in value.items() if name not in _MEMBERS}
-    for name in ("role", "name", "created_at"):
-        if type(known.get(name, "")) is not str:
-            raise MalformedError("this has to be text", field=name)
-    if not known.get("role"):
-        raise MalformedError("a message needs a role, such as user or assistant", field="role")
-    if "created_at" in known:
-        moment = read_time(known["created_at"])
-        if moment is None:
-            raise MalformedError("this names no moment", field="created_at")
-        known["created_at"] = moment
-    return Said(**known, more=more)
-
-
-_MEMBERS = ("role", "content", "name", "created_at")

@@ -339,3 +339,17 @@ class StagedFolder:
             number += 1
             name = f"{start}-{number}"
         return name
+
+
+def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
+    """Refuse an output that is there, before any work is done.
+
+    Raises:
+        TargetExistsError: If there is something, and it is not to be replaced.
+    """
+    if not overwrite and output.status is not None:
+        raise TargetExistsError(
+            "the target exists already",
+            file=str(output),
+            hint="Use --overwrite (overwrite=True) to replace it.",
+        )

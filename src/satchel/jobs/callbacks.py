@@ -1,13 +1,15 @@
 """Telling a caller how far a transfer got, whether he awaits or not."""
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from satchel.errors import UsageError
 from satchel.jobs.steps import OnStep, Step
+
+if TYPE_CHECKING:
+    import asyncio
 
 OnRecord = Callable[[int, int, str | None], Any]
 """Called with records done, records there are, and the id of the last one; may be ``async``.
@@ -15,7 +17,7 @@ OnRecord = Callable[[int, int, str | None], Any]
 What it raises ends the transfer, and is raised by the call; a note on it says what that leaves.
 """
 
-AWAITING: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("AWAITING", default=None)
+AWAITING: ContextVar["asyncio.AbstractEventLoop | None"] = ContextVar("AWAITING", default=None)
 """The loop in which somebody waits for the call of this thread; None where nobody awaits."""
 
 
@@ -31,6 +33,8 @@ def teller(callback: OnRecord | None) -> OnStep | None:
     def tell(step: Step) -> None:
         loop = AWAITING.get()
         if loop is not None:  # in the loop of whoever awaits the call, and its thread
+            import asyncio
+
             asyncio.run_coroutine_threadsafe(_called(callback, step), loop).result()
             return
         said = callback(*step)
@@ -48,6 +52,8 @@ async def _called(callback: OnRecord, step: Step) -> None:
 
 def _run(said: Awaitable[Any]) -> None:
     """Wait for what an ``async`` callback does, in a loop of its own."""
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -130,8 +130,8 @@ class Decider:
     def adopt(self, reason: str | None = None, *, with_loss: bool = False) -> Decision:
         """Go on with a bank whose owners' keys are lost; this owner is the only one from now on.
 
-        That binds nobody else: to all who do not trust this owner's key for the bank it is a
-        stranger's, and those who knew it before refuse it. This machine believes it because the
+        That binds nobody else: to machines that do not trust this owner's key for the bank it is
+        untrusted, and those that knew it before refuse it. This machine trusts it because the
         adoption is in its witness.
 
         Args:

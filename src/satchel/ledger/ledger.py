@@ -171,7 +171,7 @@ class Ledger:
             SlotTakenError: If a record speaks of what a current one speaks of already.
             RedactionRefusedError: If a form is not one of what it redacts.
             ErasureRefusedError: If what it erases has to stay, or it was erased itself.
-            ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
+            ReadOnlyStoreError: If no key may sign here, or the bank is untrusted.
             VerificationError: If the store is not what it was.
             StoreError: If it cannot be written; nothing of this append is kept then.
         """
@@ -598,8 +598,8 @@ def _first(records: Sequence[Sealed | None]) -> Sealed:
 
 
 def _require_known(found: TrustedHead) -> None:
-    if found.verdict.standing is BankStanding.STRANGER:
+    if found.verdict.standing is BankStanding.UNTRUSTED:
         raise ReadOnlyStoreError(
-            "this machine knows none of the bank's owners",
-            hint="Trust the owner's key, or: satchel bank adopt. It can be read as it is.",
+            "the bank is untrusted: its owners' keys are not trusted on this machine",
+            hint="Trust its owner, or adopt it: satchel key trust, satchel bank adopt.",
         )

@@ -6,6 +6,12 @@ written down, pictures, sounds, files, calls of tools. Words are found in all of
 
 from typing import Any
 
+import msgspec
+
+from satchel.errors import MalformedError
+from satchel.memory.parts import Json, JsonObject, Origin
+from satchel.memory.times import read_time
+
 MOST_TEXT = 1_000_000
 _DEPTH = 8
 _MOST_NAMED = 200
@@ -87,3 +93,68 @@ def _called(part: dict[str, Any]) -> str:
             if isinstance(found, str) and found and not found.startswith("data:"):
                 return f"{kind} {found[:_MOST_NAMED]}"
     return kind
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message, as somebody hands it over; what it holds besides is kept and given back."""
+
+    role: str
+    content: Json = None
+    """A text, or its parts as the program has them."""
+
+    name: str | None = None
+    """Who speaks, or which tool."""
+
+    created_at: str | None = None
+    """Canonical time; None for now."""
+
+    more: JsonObject = {}
+    """Further members, such as ``tool_calls`` and ``tool_call_id``."""
+
+    origin: Origin | None = None
+    """Where it was before it was here."""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something to keep in mind."""
+
+    content: str
+    category: str = "context"
+    created_at: str | None = None
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change of what is kept beside the messages; what is None stays as it is."""
+
+    working_state: Json = None
+    thread_summary: str | None = None
+    note: Note | None = None
+
+
+def said_from(value: object) -> Said:
+    """Return a message that a program handed over as JSON.
+
+    Args:
+        value: An object with ``role``, and ``content``, ``name``, ``created_at`` or whatever else.
+
+    Raises:
+        MalformedError: If it has no role, or a member has the wrong shape.
+    """
+    if not isinstance(value, dict):
+        raise MalformedError("a message is a JSON object", field="message")
+    known = {name: value[name] for name in _MEMBERS if value.get(name) is not None}
+    more = {name: part for name, part in value.items() if name not in _MEMBERS}
+    for name in ("role", "name", "created_at"):
+        if type(known.get(name, "")) is not str:
+            raise MalformedError("this has to be text", field=name)
+    if not known.get("role"):
+        raise MalformedError("a message needs a role, such as user or assistant", field="role")
+    if "created_at" in known:
+        moment = read_time(known["created_at"])
+        if moment is None:
+            raise MalformedError("this names no moment", field="created_at")
+        known["created_at"] = moment
+    return Said(**known, more=more)
+
+
+_MEMBERS = ("role", "content", "name", "created_at")

@@ -15,8 +15,11 @@ The command line (``surfaces.cli._operations``), Python (``api.operations``), HT
 without an ``Option`` belongs to no interface: what runs the operation supplies it (``progress``).
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, update_wrapper
 from os import PathLike, fspath
@@ -24,6 +27,7 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Concatenate,
     Generic,
     Literal,
@@ -39,10 +43,14 @@ from typing import (
 from msgspec import UNSET, UnsetType
 
 from satchel.errors import UsageError
+from satchel.ports import unoffered
 
 _C = TypeVar("_C")
+_D = TypeVar("_D")
+_N = TypeVar("_N")
 _O = TypeVar("_O")
 _P = ParamSpec("_P")
+_Q = ParamSpec("_Q")
 _R = TypeVar("_R")
 
 INTERFACES = ("cli", "python", "http", "mcp")
@@ -218,6 +226,9 @@ class Options:
         UsageError: Naming the option that cannot be meant.
     """
 
+    are_last: ClassVar[bool] = False
+    """Set by a base whose options help texts list last: what many operations have in common."""
+
     def __post_init__(self) -> None:
         for field in declared(cast("Any", type(self))):
             given = getattr(self, field.name)
@@ -228,14 +239,17 @@ class Options:
 
 @cache
 def declared(kind: Any) -> tuple[Field, ...]:
-    """Return the options that callers may give, in the order of the options class.
+    """Return the options that callers may give, in the order in which help texts list them.
 
     Raises:
-        TypeError: If the declaration has no help.
+        TypeError: If the declaration has no help, or type checkers see another signature than
+            Python offers.
     """
     hints = get_type_hints(kind, include_extras=True)
     found = []
-    for field in fields(kind):
+    common = [each for each in kind.__mro__ if vars(each).get("are_last")]
+    last = {name for each in common for name in vars(each)["__annotations__"]}
+    for field in sorted(fields(kind), key=lambda field: field.name in last):
         hint = hints[field.name]
         extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         option = next((extra for extra in extras if isinstance(extra, Option)), None)
@@ -243,6 +257,10 @@ def declared(kind: Any) -> tuple[Field, ...]:
             continue
         if not option.help:
             raise TypeError(f"{kind.__name__}.{field.name} has no help")
+        if (option.python is None) is (unoffered.MARK in field.metadata):
+            raise TypeError(
+                f"{kind.__name__}.{field.name}: python=Absent() and unoffered.field() go together"
+            )
         default = field.default if field.default_factory is MISSING else field.default_factory()
         found.append(_field(field.name, get_args(hint)[0], default, option))
     return tuple(found)
@@ -302,6 +320,8 @@ class Operation(Generic[_C, _O, _P, _R]):
             object, such as ``{"backups": [...]}``.
         absent: Why an interface does not offer the operation at all, by interface.
         for_models: Why MCP offers only some of the options, where it does.
+        alias_of: Name of the operation that it is another name of, where it is one.
+        why: Why there is another name.
     """
 
     name: str
@@ -311,6 +331,8 @@ class Operation(Generic[_C, _O, _P, _R]):
     items: str = ""
     absent: Mapping[str, str]
     for_models: str = ""
+    alias_of: str = ""
+    why: str = ""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -327,7 +349,8 @@ class Operation(Generic[_C, _O, _P, _R]):
     def help(self) -> str:
         """The docstring of the function, without the sections for programmers."""
         text = inspect.getdoc(self.run) or ""
-        return text.split("\n\nArgs:\n")[0].split("\n\nRaises:\n")[0]
+        text = text.split("\n\nArgs:\n")[0].split("\n\nRaises:\n")[0]
+        return f"{text}\n\nAnother name of `{self.alias_of}`. {self.why}" if self.alias_of else text
 
     def offered(self, interface: str) -> tuple[Field, ...]:
         """Return the options that an interface offers."""
@@ -349,9 +372,52 @@ class Operation(Generic[_C, _O, _P, _R]):
             raise TypeError(f"{self.name} returns a list: declare its name with items=")
         return {self.items: [_plain(each) for each in result]}
 
+    def alias(
+        self,
+        options: Callable[_Q, _N],
+        *,
+        name: str,
+        why: str,
+        absent: Mapping[str, str] | None = None,
+    ) -> Callable[
+        [Callable[[_D, _N], AbstractContextManager[tuple[_C, _O]]]], Operation[_D, _N, _Q, _R]
+    ]:
+        """Declare another name of the operation, with the options that it has elsewhere.
+
+        It decorates a function that gives what this operation works on, and its options, for those
+        of the other name; the docstring says what is different.
+
+        Args:
+            options: The options class of the other name.
+            name: The other name, as the words of a command.
+            why: Whose name it is: a sentence.
+            absent: Why an interface does not offer it, by interface.
+        """
+
+        def declare(
+            adapt: Callable[[_D, _N], AbstractContextManager[tuple[_C, _O]]],
+        ) -> Operation[_D, _N, _Q, _R]:
+            def run(context: _D, given: _N) -> _R:
+                with adapt(context, given) as (target, same):
+                    return self.run(target, same)
+
+            made: Any = update_wrapper(run, adapt)
+            returns = inspect.signature(self.run, eval_str=True).return_annotation
+            made.__signature__ = inspect.signature(adapt).replace(return_annotation=returns)
+            declared_alias = operation(options, name=name, items=self.items, absent=absent)(run)
+            declared_alias.alias_of, declared_alias.why = self.name, why
+            return declared_alias
+
+        return declare
+
     def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
         """Run the operation; ``run`` takes its options as one object."""
         return self.run(context, self.options(*args, **options))
+
+
+def values_of(options: Options, kind: type[Options]) -> dict[str, Any]:
+    """Return the options that a base of an options class declares, by name."""
+    return {field.name: getattr(options, field.name) for field in fields(cast("Any", kind))}
 
 
 def _plain(value: Any) -> Any:

@@ -154,9 +154,7 @@ class RecordSet:
         result = digest(line)
         shape, _ = open_shape(line)
         if f"{shape.id} {result}".encode() not in self._results():
-            raise MalformedError(
-                "a redacted form without the redaction that allows it", field="nonce"
-            )
+            raise MalformedError("a redacted memory without its redaction record", field="nonce")
         return opened_form(line, result)[0]
 
     def _located(self, error: InputError, section: str, span: Span, index: int) -> SatchelError:

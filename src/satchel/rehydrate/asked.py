@@ -13,12 +13,12 @@ from satchel.ports.inference.reranker import Reranker
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
 from satchel.recall.ranking.meaning import Embedders
+from satchel.rehydrate.policy import Enforce
 
 Style = Literal["structured", "narrative"]
 Framing = Literal["encoded", "pam-1.0"]
 Similarity = Literal["recall", "cosine"]
 
-Enforce = Literal["outside", "all", "shapes", "nothing"]
 
 STYLES = ("structured", "narrative")
 FRAMINGS = ("encoded", "pam-1.0")

@@ -13,10 +13,11 @@ from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import TrustClass
 from satchel.ports.inference.tokenizer import Tokenizer
-from satchel.rehydrate.asked import Enforce, Relevance
+from satchel.rehydrate.asked import Relevance
 from satchel.rehydrate.enforcing.judging import Judgement, judged
 from satchel.rehydrate.formatting import Line, Piece, formatted, said_by
 from satchel.rehydrate.framing.frames import EncodedFrame
+from satchel.rehydrate.policy import Enforce
 from satchel.rehydrate.ranking import Ranked
 from satchel.rehydrate.rehydrated import HeldBack
 

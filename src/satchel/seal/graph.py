@@ -120,9 +120,9 @@ class IdIndex:
     def _spill(self) -> None:
         """Move what is held to disk, in partitions that can be compared one by one."""
         buffers = [bytearray() for _ in range(_PARTITIONS)]
-        rows = bytes(self._held)
-        for start in range(0, len(rows), _ROW):
-            buffers[rows[start] % _PARTITIONS] += rows[start : start + _ROW]
+        with memoryview(self._held) as rows:
+            for start in range(0, len(rows), _ROW):
+                buffers[rows[start] % _PARTITIONS] += rows[start : start + _ROW]
         for segments, buffer in zip(self._segments, buffers, strict=True):
             segments.append((self._file.size, len(buffer)))
             self._file.write(bytes(buffer))

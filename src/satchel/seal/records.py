@@ -107,7 +107,7 @@ def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed
                 hint="It can be read there, and in files; it is not taken into another bank.",
             )
         raise MalformedError(
-            "the id is not that of the content", field="id", hint="The record was changed."
+            "the ID does not match the content", field="id", hint="The record was changed."
         )
     return record, model
 

@@ -121,7 +121,7 @@ def _sealed_carefully(
     identity, body = _with_id(canonical_checked({**value, "id": STAND_IN}))
     if claimed is not None and claimed != identity:
         raise ValueRefusedError(
-            f"the id is not that of the content, which is {identity}", field="id"
+            f"the ID does not match the content, whose ID is {identity}", field="id"
         )
     try:
         # A struct made in a program is not checked by anyone before.

@@ -123,16 +123,23 @@ class _View:
         return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterable[ColumnBlock]:
-        stop = None if end is None else end << BLOCK_BITS
-        rows = self._rows(bank)[first << BLOCK_BITS : stop]
-        marked = [
+        stop = None if end is None else end << bits
+        rows = self._rows(bank)[first << bits : stop]
+        found = [
             Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
             for row in rows
-            if row.retired is not None or row.hold
+            if marked and (row.retired is not None or row.hold)
         ]
-        return column_blocks(map(attrgetter("seq", *names), rows) if names else (), marked)
+        return column_blocks(map(attrgetter("seq", *names), rows) if names else (), found, bits)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         return [Linked(row.seq, link) for row in self._rows(bank) for link in row.links]
@@ -209,6 +216,9 @@ class _View:
 
     def word_positions(self, bank: str) -> Iterable[int]:
         return [row.seq for row in self._rows(bank) if row.text and is_searched(row)]
+
+    def orphans(self) -> list[str]:
+        return []
 
     @property
     def vectors(self) -> "_Vectors":

@@ -36,7 +36,7 @@ class Arrivals:
 
     def __init__(self, view: View, there: View, how: dict[str, Any]) -> None:
         head = view.head
-        self.external = view.standing is BankStanding.STRANGER
+        self.external = view.standing is BankStanding.UNTRUSTED
         """Whether what the origin says of trust counts for nothing."""
 
         self.new: list[Sealed] = []

@@ -203,7 +203,7 @@ class Carrier:
         said = [
             one
             for one in view.said_of(row.id, size)
-            # What a stranger promoted is so for nobody else.
+            # What an untrusted owner promoted is promoted nowhere else.
             if not (self._arrivals.external and _state_of(one) == "promoted")
         ]
         retired = hold = False

@@ -1,5 +1,6 @@
 """Which memory of a bank is meant, and the records that it needs to be whole."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -38,6 +39,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: int | None = None
     """How the bank was when its log had this many records."""
 
+    ids: tuple[str, ...] = ()
+    """Of memories, in full and sorted; nothing else is meant then."""
+
     @property
     def is_whole(self) -> bool:
         """Whether it leaves nothing out that is current."""
@@ -47,17 +51,23 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Tell whether a record that is memory is meant; edges are judged by their ends."""
         model, row = logged.model, logged.row
         if isinstance(model, Entry):
+            if self.ids and not self._has(row.id):
+                return False
             if self.components and row.type not in self.components:
                 return False
             if self.tags and not set(self.tags) & set(model.tags):
                 return False
-        elif row.type not in _BESIDE_ENTRIES or self.components or self.tags:
+        elif row.type not in _BESIDE_ENTRIES or self.components or self.tags or self.ids:
             return False
         if self.owner is not None and (row.agent if row.user is None else row.user) != self.owner:
             return False
         if self.since is not None and (row.moment is None or row.moment < self.since):
             return False
         return self.until is None or (row.moment is not None and row.moment < self.until)
+
+    def _has(self, identity: str) -> bool:
+        at = bisect_left(self.ids, identity)
+        return at < len(self.ids) and self.ids[at] == identity
 
 
 WHOLE = Selection()

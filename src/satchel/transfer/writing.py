@@ -15,7 +15,7 @@ from blake3 import blake3
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile, ToRead, reading
 from satchel.disk.spool import CHUNK, making_temporary
-from satchel.errors import LossError, TargetError, TargetExistsError, UsageError
+from satchel.errors import LossError, TargetError, UsageError
 from satchel.ports.format import Format, Writing
 from satchel.ports.place import Target
 from satchel.ports.records import RecordSet
@@ -114,20 +114,6 @@ def chosen_format(
 def is_own(name: str) -> bool:
     """Tell whether a format is an encoding of our artifact, which holds whatever a bank has."""
     return formats[name].info.traits.sealed and name != "pam_sdk"
-
-
-def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
-    """Refuse an output that is there, before any work is done.
-
-    Raises:
-        TargetExistsError: If there is something, and it is not to be replaced.
-    """
-    if not overwrite and output.status is not None:
-        raise TargetExistsError(
-            "the target exists already",
-            file=str(output),
-            hint="Use --overwrite (overwrite=True) to replace it.",
-        )
 
 
 def tried(writer: Format, records: RecordSet, output: Path, writing: Writing) -> Report:

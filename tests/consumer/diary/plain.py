@@ -35,6 +35,19 @@ def read(bank: Bank, words: str) -> list[str]:
     return [memory.text for memory in answer[:3]]
 
 
+def review(bank: Bank, memory: str) -> list[str]:
+    """Return what belongs to an entry or repeats it, and take out what reads like a prompt."""
+    near = bank.links(memory)
+    assert_type(near.things[0].memory, Memory | None)
+    pairs = bank.duplicates().pairs
+    assert_type(pairs[0].like, Memory)
+    for flagged in bank.quarantine.scan(dry_run=True).flagged:
+        assert_type(flagged.memory, Memory)
+        removed: list[Memory] = list(bank.quarantine.reject(flagged.memory.id))
+        assert removed[0].state == "rejected"
+    return [pair.memory.text for pair in pairs]
+
+
 def revise(bank: Bank, memory: str, text: str) -> list[datetime]:
     """Change an entry; return when each version was made."""
     bank.update(memory, text, add_tags=["revised"], reason="typing error")
@@ -61,5 +74,8 @@ def mistakes(bank: Bank) -> None:
     bank.remember("x", tag="y")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     bank.recall("x", top_k=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     bank.list(limit="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    bank.tokens.issue(overwrit=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    satchel.Keys().create("x", protect=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    satchel.Satchel.open().watch(once=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     bank.recal("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     satchel.opened("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -28,8 +28,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.options import (
     NOT_FOR_MODELS,
     OnProgress,
-    OptionalOutputFile,
-    Overwrite,
+    OutputOptions,
     PathOptions,
 )
 from satchel.actions.paths.permission import Permission, file_to_write
@@ -74,16 +73,14 @@ class Everything(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EverythingOptions(PathOptions):
+class EverythingOptions(PathOptions, OutputOptions):
     """About whom to report, and where to."""
 
     about: Annotated[
         str | Sequence[str],
         Option("Name, user ID or address. Repeatable: any of them counts.", metavar="NAME"),
     ]
-    output: OptionalOutputFile = None
     to: Annotated[Literal["markdown", "json"], Option("Format of the report.")] = "markdown"
-    overwrite: Overwrite = False
     progress: OnProgress = None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,20 +17,17 @@ from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.exported import ExportOptions, is_signed
 from satchel.actions.options import (
     THIS_MACHINE,
-    AcceptLoss,
     DryRun,
     FailOnLoss,
+    LossOptions,
     Overwrite,
-    Passphrase,
-    Receipt,
     RecordProgress,
     ScrubSecrets,
-    SigningKey,
-    TrustedKeys,
-    UnsafeAccept,
+    SigningOptions,
+    TrustOptions,
     Unsigned,
 )
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import signer_of
 from satchel.jobs.callbacks import teller
 from satchel.jobs.steps import Step
 from satchel.memory.times import now
@@ -55,7 +53,7 @@ class AgentShowOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentExportRequest(Options):
+class AgentExportRequest(SigningOptions, LossOptions):
     """Which agent to export, where to, and how."""
 
     agent: AgentId
@@ -88,20 +86,16 @@ class AgentExportRequest(Options):
             flag="--include-embeddings/--no-include-embeddings",
         ),
     ] = False
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
     unsigned: Unsigned = False
     overwrite: Overwrite = False
     fail_on_loss: FailOnLoss = False
-    accept_loss: AcceptLoss = ()
-    receipt: Receipt = None
     scrub_secrets: ScrubSecrets = False
     dry_run: DryRun = False
     progress: RecordProgress = None
 
 
 @dataclass(frozen=True, slots=True)
-class AgentImportRequest(Options):
+class AgentImportRequest(SigningOptions, LossOptions, TrustOptions):
     """Which file to import an agent from, and how."""
 
     file: Annotated[
@@ -132,12 +126,6 @@ class AgentImportRequest(Options):
         Option("Write files that a tool runs or obeys, too: .git/hooks, .claude, .envrc."),
     ] = False
     scrub_secrets: ScrubSecrets = False
-    accept_loss: AcceptLoss = ()
-    receipt: Receipt = None
-    unsafe_accept: UnsafeAccept = ()
-    trusted_keys: TrustedKeys = ()
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
     dry_run: DryRun = False
 
 
@@ -191,7 +179,7 @@ def export_agent(
     to = agent_format(path, options.to)
     key = None
     if is_signed(path, to) and not options.unsigned and not options.dry_run:
-        key = _key(settings, options) if owner is None else owner()
+        key = signer_of(settings, options, owner)
     tell = teller(options.progress)
     export = ExportOptions(
         format=to,
@@ -258,9 +246,5 @@ def import_agent(
             trusted_keys=texts(options.trusted_keys),
         ),
     )
-    give = (lambda: _key(settings, options)) if owner is None else owner
+    give = partial(signer_of, settings, options, owner)
     return importing.import_agent(settings, Path(options.file), give, asked)
-
-
-def _key(settings: Settings, options: AgentExportRequest | AgentImportRequest) -> Key:
-    return signing_key(settings, options.signing_key, passphrase=options.passphrase)[0]

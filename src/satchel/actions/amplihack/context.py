@@ -16,12 +16,12 @@ from satchel.actions.waking.options import RehydrateOptions
 from satchel.actions.waking.wanted import asked_of
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
+from satchel.memory.labels import said_by_entry
 from satchel.memory.times import now
 from satchel.recall.query import Hit, Query
 from satchel.recall.recalling import recall
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens
 from satchel.rehydrate.enforcing.judging import judged
-from satchel.rehydrate.formatting import said_by_entry
 
 BUDGET = 2000
 """Tokens that memories may take when nothing is said."""

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import structs
-
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, banks_called, open_bank_in
@@ -59,7 +57,7 @@ def hierarchical(
     if storage_path is None:
         own = own_kind(settings, agent)
         if own is None:
-            return _at(settings, selection.choice.address)
+            return settings.at(selection.choice.address)
         storage_path, kind = settings.home / layout.HIERARCHY, own
     if kind is BackendChoice.POSTGRES:
         raise UsageError("a server has no storage path", field="storage_path")
@@ -67,8 +65,8 @@ def hierarchical(
         private_folder(storage_path)
     if kind is BackendChoice.GRAPH_DB:
         path = _graph(storage_path, agent, writes=writes)
-        return _at(settings, address_of(BackendChoice.GRAPH_DB, path))
-    return _at(settings, str(_sqlite(storage_path, agent, writes=writes)))
+        return settings.at(address_of(BackendChoice.GRAPH_DB, path))
+    return settings.at(str(_sqlite(storage_path, agent, writes=writes)))
 
 
 def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
@@ -90,7 +88,7 @@ def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
         there = [kind for kind in there if kind is common.backend]
     if there:
         return there[0]
-    if _is_in(_at(settings, common.address), agent):
+    if _is_in(settings.at(common.address), agent):
         return None
     if common.backend is BackendChoice.GRAPH_DB:
         return BackendChoice.GRAPH_DB
@@ -135,7 +133,7 @@ def is_foreign(settings: Settings, agent: str) -> bool:
 def is_in_common(settings: Settings, agent: str) -> bool:
     """Tell whether the store that commands use has a bank of an agent's name."""
     selection = settings.selection.with_address(settings.options.store.address)
-    return _is_in(_at(settings, selection.choice.address), agent)
+    return _is_in(settings.at(selection.choice.address), agent)
 
 
 def _is_in(settings: Settings, agent: str) -> bool:
@@ -202,11 +200,6 @@ def _named(store: Store, agent: str) -> str | None:
             hint="Rename one: satchel bank rename.",
         )
     return found[0] if found else None
-
-
-def _at(settings: Settings, address: str) -> Settings:
-    store = structs.replace(settings.options.store, address=address)
-    return structs.replace(settings, options=structs.replace(settings.options, store=store))
 
 
 def _sqlite(folder: Path, agent: str, *, writes: bool) -> Path:

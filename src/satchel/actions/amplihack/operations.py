@@ -21,11 +21,10 @@ from satchel.actions.config import Settings
 from satchel.actions.importing.imported import ImportOptions
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.options import (
-    AcceptLoss,
     DryRun,
     FailOnLoss,
+    LossOptions,
     Overwrite,
-    Receipt,
     ScrubSecrets,
     SigningKey,
     SkipBad,
@@ -101,7 +100,7 @@ class CleanOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferOutOptions(Options):
+class TransferOutOptions(LossOptions):
     """Which agent to export, and where to."""
 
     agent: Agent
@@ -114,13 +113,11 @@ class TransferOutOptions(Options):
     storage_path: StoragePath = None
     overwrite: Overwrite = False
     fail_on_loss: FailOnLoss = False
-    accept_loss: AcceptLoss = ()
-    receipt: Receipt = None
     scrub_secrets: ScrubSecrets = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferInOptions(Options):
+class TransferInOptions(LossOptions):
     """Which agent to import, and from where."""
 
     agent: Agent
@@ -139,8 +136,6 @@ class TransferInOptions(Options):
     skip_bad: SkipBad = False
     scrub_secrets: ScrubSecrets = False
     dry_run: DryRun = False
-    accept_loss: AcceptLoss = ()
-    receipt: Receipt = None
     signing_key: SigningKey = None
 
 

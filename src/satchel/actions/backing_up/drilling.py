@@ -37,7 +37,7 @@ from satchel.actions.opened import OpenBank, is_here, open_bank_in
 from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
-from satchel.actions.signing import owner_keys
+from satchel.actions.signing import signers_of
 from satchel.actions.wiring import (
     is_there,
     known_owners,
@@ -146,13 +146,7 @@ def drill_backup(
     """
     require_owner(settings, "backup")
     asked = options
-    decide = owners or partial(
-        owner_keys,
-        settings,
-        options.signing_key,
-        texts(options.co_signers),
-        passphrase=options.passphrase,
-    )
+    decide = owners or partial(signers_of, settings, options)
     where = source_said(settings, path_text(options.destination))
     with opened_catalogue(settings, where) as catalogue:
         found = chosen_backup(catalogue.all(), asked.backup, catalogue)

@@ -8,12 +8,10 @@ from satchel.actions.backing_up.destinations import moment_said
 from satchel.actions.options import (
     SERVER,
     SERVER_KEYS,
-    CoSigners,
+    CoSigningOptions,
     DryRun,
     OnProgress,
-    Passphrase,
-    Propose,
-    SigningKey,
+    OwnerOptions,
 )
 from satchel.ports.operations import Absent, Option, Options, PathText
 
@@ -127,7 +125,7 @@ class BackupVerifyOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreOptions(Options):
+class RestoreOptions(OwnerOptions):
     """What to restore, and where to."""
 
     backup: BackupName = None
@@ -165,10 +163,6 @@ class RestoreOptions(Options):
         Option("Restore memory files and agents' files, too.", flag="--files/--no-files"),
     ] = True
     trusted_keys: TrustedKeys = ()
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    passphrase: Passphrase = None
-    propose: Propose = None
     allow_unsigned: Annotated[
         bool,
         Option(
@@ -205,7 +199,7 @@ class PruneOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class DrillOptions(Options):
+class DrillOptions(CoSigningOptions):
     """Which backup to test."""
 
     backup: BackupName = None
@@ -215,7 +209,4 @@ class DrillOptions(Options):
         int, Option("Number of queries to compare for each bank.", minimum=0, maximum=1000)
     ] = 10
     trusted_keys: TrustedKeys = ()
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    passphrase: Passphrase = None
     progress: OnProgress = None

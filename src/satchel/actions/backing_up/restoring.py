@@ -38,14 +38,14 @@ from satchel.actions.backing_up.running import run_backup
 from satchel.actions.backing_up.sessions import SessionBack
 from satchel.actions.backing_up.whole_agents.returning import AgentsBack, agents_in
 from satchel.actions.config import Settings
-from satchel.actions.default_bank import default_bank, set_default_bank
+from satchel.actions.default_bank import default_bank, inherit_default_bank
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.keys.told import Owners
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
 from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import owner_keys
+from satchel.actions.signing import signers_of
 from satchel.actions.wiring import is_same, is_there, local_path, shown_address, store_of_the_moment
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
@@ -99,13 +99,7 @@ def restore_backup(
     """
     require_owner(settings, "backup")
     where = source_said(settings, path_text(options.destination))
-    decide = owners or partial(
-        owner_keys,
-        settings,
-        options.signing_key,
-        texts(options.co_signers),
-        passphrase=options.passphrase,
-    )
+    decide = owners or partial(signers_of, settings, options)
     with opened_catalogue(settings, where) as catalogue:
         try:
             return Restoring(settings, catalogue, options, decide).done()
@@ -136,7 +130,7 @@ class Restoring:
         owners: Callable[[], Owners],
     ) -> None:
         into = path_text(asked.into)
-        self._settings = settings if into is None else _at(settings, into)
+        self._settings = settings if into is None else settings.at(into)
         self._owners, self._keys = owners, texts(asked.trusted_keys)
         self._banks, self._agents_named = texts(asked.banks), texts(asked.agents)
         self._in_use, self._default = settings.store, default_bank(settings)
@@ -186,9 +180,8 @@ class Restoring:
 
     def _keep_default(self, banks: list[str]) -> None:
         """Let a store beside the one in use have the same default bank, if it has none."""
-        is_beside = not is_same(self._target, self._in_use)
-        if is_beside and self._default in banks and default_bank(self._settings) is None:
-            set_default_bank(self._settings, self._default)
+        if not is_same(self._target, self._in_use):
+            inherit_default_bank(self._settings, self._default, banks)
 
     @property
     def _wants_files(self) -> bool:
@@ -432,13 +425,6 @@ class Restoring:
 def _safe(bank: RestoredBank) -> Iterator[str]:
     if bank.safety:
         yield f"what was there is in {bank.safety}"
-
-
-def _at(settings: Settings, address: str) -> Settings:
-    """Return settings that mean another store."""
-    store = msgspec.structs.replace(settings.options.store, address=address)
-    options = msgspec.structs.replace(settings.options, store=store)
-    return msgspec.structs.replace(settings, options=options)
 
 
 def _named(found: Found, name: str) -> list[BankPart]:

@@ -12,14 +12,14 @@ from satchel.actions.config import Settings
 from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.options import NOT_FOR_MODELS, SECRETS, Overwrite
 from satchel.actions.paths.permission import file_to_read, file_to_write, stored_file
-from satchel.disk.outlet import Outlet
+from satchel.disk.outlet import Outlet, refuse_existing
 from satchel.disk.reading import OpenFile, reading
 from satchel.disk.spool import CHUNK
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ports.operations import Option, Options, PathText, operation, texts
 from satchel.seal.encryption.age import HEAD_BYTES, NOBODY, Lock, is_encrypted
 from satchel.seal.encryption.files import EncryptedOutlet
-from satchel.transfer.writing import digest_of, refuse_existing
+from satchel.transfer.writing import digest_of
 
 
 class Crypted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

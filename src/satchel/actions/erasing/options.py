@@ -9,8 +9,9 @@ from satchel.actions.options import (
     SERVER,
     DryRun,
     OnProgress,
-    Passphrase,
+    SigningOptions,
 )
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.screen.redacting import KINDS
 
@@ -136,7 +137,7 @@ class RedactOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class RecoverOptions(Options):
+class RecoverOptions(SigningOptions):
     """Which memory to recover, and where to."""
 
     memory: Annotated[
@@ -151,12 +152,14 @@ class RecoverOptions(Options):
             values="file",
             python=_IN_MEMORY,
         ),
-    ] = None
-    overwrite: Annotated[bool, Option("Replace the file if it exists.", python=_IN_MEMORY)] = False
+    ] = unoffered.field(default=None, init=False)
+    overwrite: Annotated[bool, Option("Replace the file if it exists.", python=_IN_MEMORY)] = (
+        unoffered.field(default=False, init=False)
+    )
     sealed: Annotated[
         bool,
         Option("Write the age file, for whoever has its identity.", python=_IN_MEMORY),
-    ] = False
+    ] = unoffered.field(default=False, init=False)
     signing_key: Annotated[
         str | None,
         Option(
@@ -165,7 +168,6 @@ class RecoverOptions(Options):
             values="key",
         ),
     ] = None
-    passphrase: Passphrase = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

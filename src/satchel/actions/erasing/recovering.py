@@ -10,7 +10,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.options import NOT_FOR_MODELS, SECRETS
 from satchel.actions.paths.permission import file_to_write
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import signer_of
 from satchel.errors import SigningKeyError, UsageError, VerificationError
 from satchel.ledger.erasure.targets import SEALED
 from satchel.memory.parts import JsonObject
@@ -63,15 +63,9 @@ def recover(
             raise UsageError("an age file goes to a file", field="sealed", hint="Add --output.")
         identity, content = kept_age_file(bank, options.memory)
         return _written(bank, identity, content, output, options)
-    named, passphrase = options.signing_key, options.passphrase
-    found = None if named is not None else recover_by_identity(bank, options.memory)
+    found = None if options.signing_key is not None else recover_by_identity(bank, options.memory)
     if found is None:
-        key = (
-            owner()
-            if owner is not None
-            else signing_key(bank.settings, named, passphrase=passphrase)[0]
-        )
-        found = recover_by_key(bank, options.memory, key)
+        found = recover_by_key(bank, options.memory, signer_of(bank.settings, options, owner))
     if output is None:
         return found
     return _written(bank, found.id, canonical_checked(found.record) + b"\n", output, options)

@@ -14,7 +14,7 @@ import msgspec
 from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.erasing.choosing import Choice
 from satchel.actions.erasing.options import RedactOptions
-from satchel.actions.inferring.models import detector_of, extractor
+from satchel.actions.inferring.text_models import detector_of, extractor
 from satchel.actions.memories.naming import find_memory, versions_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.options import NOT_FOR_MODELS

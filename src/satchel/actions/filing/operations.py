@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -70,8 +70,27 @@ class OpenFiles:
     store: MemoryStore
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileChangeOptions(Options):
+    """What a file must be for a change of it, who makes the change, and why."""
+
+    are_last: ClassVar[bool] = True
+    expected_sha: ExpectedSha = None
+    actor: Actor = _ME
+    reason: Reason = ""
+
+    @property
+    def change(self) -> dict[str, Any]:
+        """These options as keyword arguments of the store."""
+        return {
+            "expected_sha": self.expected_sha,
+            "actor": self.actor,
+            "reason": self.reason,
+        }
+
+
 @dataclass(frozen=True, slots=True)
-class FileWriteOptions(Options):
+class FileWriteOptions(FileChangeOptions):
     """What to write, and where."""
 
     path: FilePath
@@ -89,15 +108,12 @@ class FileWriteOptions(Options):
     keep_versions: Annotated[
         bool, Option("Have the store keep the text of every version from now on.")
     ] = False
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
     content: bytes | None = None
     """What a file or standard input has, in place of the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileEditOptions(Options):
+class FileEditOptions(FileChangeOptions):
     """What to replace in a file."""
 
     path: FilePath
@@ -105,47 +121,35 @@ class FileEditOptions(Options):
     new: Annotated[str, Option("Text to put in its place.", argument=True)]
     _: KW_ONLY
     count: Annotated[int, Option("Number of times that the text must occur.", minimum=1)] = 1
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FileMoveOptions(Options):
+class FileMoveOptions(FileChangeOptions):
     """What to move, and where to."""
 
     path: FilePath
     new: Annotated[str, Option("New path.", argument=True, metavar="NEW", max_length=_MOST_PATH)]
     _: KW_ONLY
     overwrite: Annotated[bool, Option("Replace the file at the new path.")] = False
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FileDeleteOptions(Options):
+class FileDeleteOptions(FileChangeOptions):
     """What to delete."""
 
     path: FilePath
     _: KW_ONLY
     recursive: Annotated[bool, Option("Delete a folder with all its files.", short="-r")] = False
     erase: Annotated[bool, Option("Erase the bytes of the file and of all its versions.")] = False
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FileRestoreOptions(Options):
+class FileRestoreOptions(FileChangeOptions):
     """Which version to restore."""
 
     path: FilePath
     version: Annotated[int, Option("Number of the version.", argument=True, minimum=1)]
     _: KW_ONLY
-    expected_sha: ExpectedSha = None
-    actor: Actor = _ME
-    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +265,7 @@ class AuditOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class FilePromoteOptions(Options):
+class FilePromoteOptions(FileChangeOptions):
     """What to promote, and by which rule."""
 
     path: FilePath
@@ -284,9 +288,7 @@ class FilePromoteOptions(Options):
     max_bytes: Annotated[int, Option("Rule: maximum size of a file.", minimum=1)] = 100_000
     overwrite: Annotated[bool, Option("Rule: other text at the target may be replaced.")] = False
     keep: Annotated[bool, Option("Keep the proposal.")] = False
-    expected_sha: ExpectedSha = None
     actor: Annotated[str, Option("Who reviewed it, for the audit.", max_length=200)] = "reviewer"
-    reason: Reason = ""
     dry_run: DryRun = False
 
 
@@ -362,17 +364,12 @@ def write_file(files: OpenFiles, options: FileWriteOptions) -> MemoryMeta:
     store, data = files.store, options.content
     if data is None:
         data = (options.text or "").encode("utf-8", "surrogateescape")
-    about: dict[str, Any] = {
-        "actor": options.actor,
-        "reason": options.reason,
-        "expected_sha": options.expected_sha,
-    }
     if options.keep_versions and not store.keep_versions:
         store.change_policy(keep_versions=True, actor=options.actor)
     if not options.append:
-        return store.write_bytes(options.path, data, **about)
+        return store.write_bytes(options.path, data, **options.change)
     text = decoded_text(options.path, data)
-    return store.append_text(options.path, text, **about)
+    return store.append_text(options.path, text, **options.change)
 
 
 @operation(
@@ -393,9 +390,7 @@ def edit_file(files: OpenFiles, options: FileEditOptions) -> MemoryMeta:
         options.old,
         options.new,
         options.count,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
     )
 
 
@@ -416,9 +411,7 @@ def move_file(files: OpenFiles, options: FileMoveOptions) -> list[str]:
     return files.store.rename(
         options.path,
         options.new,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
         overwrite=options.overwrite,
     )
 
@@ -438,16 +431,11 @@ def delete_file(files: OpenFiles, options: FileDeleteOptions) -> list[str]:
         ConcurrencyError: If the file is not as expected.
         UsageError: If a folder is to be erased.
     """
-    about: dict[str, Any] = {
-        "actor": options.actor,
-        "reason": options.reason,
-        "expected_sha": options.expected_sha,
-    }
     if not options.erase:
-        return files.store.delete(options.path, recursive=options.recursive, **about)
+        return files.store.delete(options.path, recursive=options.recursive, **options.change)
     if options.recursive:
         raise UsageError("only one file can be erased at a time", field="recursive")
-    files.store.erase(options.path, **about)
+    files.store.erase(options.path, **options.change)
     return [options.path]
 
 
@@ -467,9 +455,7 @@ def restore_file(files: OpenFiles, options: FileRestoreOptions) -> MemoryMeta:
     return files.store.restore(
         options.path,
         options.version,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
     )
 
 
@@ -702,9 +688,7 @@ def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[Decisio
     meta = store.promote(
         options.path,
         options.target,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
         keep=options.keep,
     )
     return [Decision(options.path, meta.path, None, meta.sha256)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
 
@@ -29,10 +30,13 @@ from satchel.actions.importing.importing import import_file
 from satchel.actions.importing.jobs import cancel_job, list_jobs
 from satchel.actions.invocation import Timer, invocation, unwritten
 from satchel.actions.opened import find_bank
-from satchel.actions.options import DryRun, Passphrase, SigningKey
+from satchel.actions.options import (
+    DryRun,
+    SigningOptions,
+)
 from satchel.actions.paths.permission import OWN, require_uncontained
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import signer_of
 from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.locks import ProcessLock
 from satchel.disk.reading import OpenFile
@@ -46,7 +50,8 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.memory.times import now
-from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
+from satchel.ports import unoffered
+from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.report import Loss
 from satchel.transfer.incoming.planned import OnConflict
 
@@ -95,7 +100,7 @@ _DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class WatchOptions(Options):
+class WatchOptions(SigningOptions):
     """What to capture, and where it goes."""
 
     hosts: Annotated[
@@ -120,19 +125,19 @@ class WatchOptions(Options):
             values="bank",
         ),
     ] = None
-    once: Annotated[bool, Option("Capture once and exit, as a timer does.", python=_AGAIN)] = False
+    once: Annotated[bool, Option("Capture once and exit, as a timer does.", python=_AGAIN)] = (
+        unoffered.field(default=False, init=False)
+    )
     every: Annotated[
         str,
         Option(
             "How often: 15m, 1h, 6h, 1d. The first time is now.", parse=_interval, python=_AGAIN
         ),
-    ] = "1h"
+    ] = unoffered.field(default="1h", init=False)
     print: Annotated[
         Kind | None,
         Option("Print a timer that does it, and exit.", python=_AGAIN),
-    ] = None
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
+    ] = unoffered.field(default=None, init=False)
     dry_run: DryRun = False
 
     @property
@@ -253,8 +258,7 @@ def watch(
         require_uncontained(settings, place, OWN)
     if require_writable is not None and not options.dry_run:
         require_writable()
-    named, passphrase = options.signing_key, options.passphrase
-    key = owner or (lambda: signing_key(settings, named, passphrase=passphrase)[0])
+    key = partial(signer_of, settings, options, owner)
     if options.once or options.dry_run or told is None:
         return watch_once(settings, options, key)
     status = keep_watching(settings, options, key, options.interval, told=told)

@@ -193,7 +193,7 @@ class Arriving:
 
     @property
     def bank(self) -> str:
-        """Id of the bank that a verified file is of; empty where nobody vouches for one."""
+        """ID of the bank of a verified file; empty if no trusted key signed it."""
         verdict = self.verdict
         if verdict is None or verdict.statement is None or self.sidecar is not None:
             return ""
@@ -240,9 +240,9 @@ class Arriving:
         """Verify a sealed input, all of it.
 
         Args:
-            keys: Keys to believe this once.
-            accepted: Verdicts that are put up with.
-            deep: Whether each record is looked at even where a trusted signer vouches for all.
+            keys: Keys to trust for this call.
+            accepted: Verdicts that are accepted.
+            deep: Whether each record is verified even if a trusted key signed the whole.
             remember: Whether the witness remembers how new it is.
 
         Raises:

@@ -8,8 +8,8 @@ from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import UnknownImportError
+from satchel.jobs.undo import take_back
 from satchel.ledger.logged import Import
-from satchel.transfer.incoming.batch import take_back
 
 Progress = Callable[[int, int], None]
 

@@ -26,6 +26,7 @@ from satchel.errors import EmptyInputError, SlotTakenError, UnknownBankError, Us
 from satchel.jobs.job import job_id
 from satchel.jobs.journal import Journal, journals, new_journal
 from satchel.jobs.steps import Step
+from satchel.jobs.undo import take_back
 from satchel.ledger.appending.transaction import LogTransaction
 from satchel.ledger.folding import CLOSED
 from satchel.ledger.ledger import Ledger
@@ -35,7 +36,7 @@ from satchel.recall.reusing import reuse
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming.batch import Batch, Begun, logged_part, take_back
+from satchel.transfer.incoming.batch import Batch, Begun, logged_part
 from satchel.transfer.incoming.plan import Plan, is_vacant
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
 from satchel.transfer.incoming.stage import COMMIT_BYTES, NotAtOnceError

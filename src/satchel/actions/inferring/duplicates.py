@@ -1,32 +1,26 @@
 """Near-duplicates: in a bank, and between a bank and what is going to be imported into it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
 
 import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.inferring.models import STATIC, embedder_of
 from satchel.actions.opened import OpenBank
-from satchel.actions.options import OnProgress
 from satchel.errors import MissingExtraError
 from satchel.memory.entries import Entry
 from satchel.memory.records import Model
-from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row, texts_of
 from satchel.recall.generations import CURRENT
 from satchel.seal.records import Sealed
-from satchel.transfer.near.finding import LEAST, Texts, Twin
+from satchel.transfer.near.finding import Texts, Twin
 
 MOST = 1_000
 """Pairs that are told of, when nothing else is said; all are counted."""
 
 _AT_ONCE, _AT_ONCE_LONG = 20_000, 4_000_000
 """Texts, and characters of them, that are compared unasked: some seconds at most."""
-
-_LOWEST = 0.5
 
 
 class NearDuplicates(StrEnum):
@@ -43,87 +37,16 @@ TAKEN_UP = (NearDuplicates.SKIP, NearDuplicates.MERGE)
 
 
 class NearPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two memories that say the same."""
+    """A record that an import reads, and the one that it repeats, read too or in the bank."""
 
     id: str
     text: str
     like: str
-    """Id of the earlier one, or of the one that is in the bank."""
+    """ID of the one that it repeats."""
 
     like_text: str
     similarity: float
 
-
-class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
-    """The near-duplicates of a bank."""
-
-    bank: str
-    name: str | None
-    memories: int
-    model: str
-    compared: int
-    """Pairs of vectors."""
-
-    found: int
-    """Memories that say what an earlier one says."""
-
-    pairs: list[NearPair]
-    """Each such memory with the earlier one that it is most like."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicatesOptions(Options):
-    """Which memories count as duplicates."""
-
-    similarity: Annotated[
-        float, Option("Lowest similarity of duplicates.", minimum=_LOWEST, maximum=1)
-    ] = LEAST
-    limit: Annotated[int, Option("Maximum number of pairs.", minimum=0, maximum=100_000)] = MOST
-    progress: OnProgress = None
-
-
-@operation(
-    DuplicatesOptions,
-    name="duplicates",
-    example="satchel duplicates --bank assistant",
-    absent={"mcp": "Memories reach a model only by `recall`, `list`, `show` and `rehydrate`."},
-)
-def duplicates(bank: OpenBank, options: DuplicatesOptions) -> Duplicates:
-    """List memories that repeat an earlier one, for review. Nothing is changed.
-
-    Memories that differ in a number, a negation or a name are never listed.
-
-    Raises:
-        MissingExtraError: If numpy is not installed.
-    """
-    bank, embedder = bank.asked("duplicates"), embedder_of(bank.settings, STATIC)
-    with Texts(embedder) as texts:
-        memories = _add_all(texts, bank)
-        twins, compared = texts.twins(options.similarity, options.progress), texts.pairs
-    told = [(name, found[0]) for name, found in list(twins.items())[: options.limit]]
-    with bank.ledger.reading() as view:
-        models = dict[str, Model]()
-        ids = list(dict.fromkeys(each for name, twin in told for each in (name, twin.name)))
-        for start in range(0, len(ids), _TOGETHER):
-            there = view.get(ids[start : start + _TOGETHER])
-            models |= {name: logged.model for name, logged in there.items()}
-    pairs = [
-        _pair(name, _words(models[name]), twin, _words(models[twin.name]))
-        for name, twin in told
-        if name in models and twin.name in models  # erased meanwhile
-    ]
-    return Duplicates(
-        bank=bank.id,
-        name=bank.name,
-        memories=memories,
-        model=embedder.model,
-        compared=compared,
-        found=len(twins),
-        pairs=pairs,
-    )
-
-
-_TOGETHER = 256
 
 Parts = Callable[[], Iterator[dict[str, Sequence[Row]]]]
 """Gives what arrives from its start, some at a time, by the name of the bank it goes into."""
@@ -190,7 +113,7 @@ class Arrivals:
         for name in names:
             bank = opened(name)
             if bank is not None:
-                _add_all(texts, bank, name, too_many)
+                add_memories(texts, bank, name, too_many)
             if too_many(texts):
                 return False
         texts.begin()
@@ -212,13 +135,13 @@ def _is_never(_texts: Texts) -> bool:
     return False
 
 
-def _add_all(
+def add_memories(
     texts: Texts,
     bank: OpenBank,
     group: str = "",
     too_many: Callable[[Texts], bool] = _is_never,
 ) -> int:
-    """Add the current memories of a bank, and return how many there are."""
+    """Add the current memories of a bank to texts that are compared; return how many there are."""
     count = 0
     with bank.ledger.reading() as view:
         for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - how many there were

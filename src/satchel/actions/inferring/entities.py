@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from satchel.actions.inferring.models import extractor
+from satchel.actions.inferring.text_models import extractor
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Entity
 from satchel.memory.records import Model

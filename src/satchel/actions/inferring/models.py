@@ -11,22 +11,18 @@ from msgspec import structs
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
+from satchel.actions.inferring.text_models import SERVER, key_of
 from satchel.errors import ConfigError, MissingExtraError, UsageError
-from satchel.ports.inference.distiller import Distiller
 from satchel.ports.inference.embedder import Embedder, LoadedInSteps
-from satchel.ports.inference.extractor import Extractor
 from satchel.ports.inference.reranker import Reranker
-from satchel.ports.inference.summariser import Summariser
 from satchel.recall.generations import Made
 from satchel.recall.keeping_up import Keeper
 
 if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.inference.cache import CachedEmbedder
-    from satchel.inference.chat import Chat
-    from satchel.inference.entities.presidio import PresidioDetector
     from satchel.inference.rerankers import TimedReranker
 
-STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentences"
+STATIC, WEIGHTED = "static", "static-idf"
 NEURAL, FOLDER, OLLAMA = "minilm", "onnx", "ollama"
 _OPENAI_URL, _OPENAI_KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
 _OLLAMA_URL = "http://127.0.0.1:11434"
@@ -35,10 +31,6 @@ _ADDRESS = "@http"
 """Begins the address of a server behind the name of a model."""
 
 LEXICAL = "lexical"
-EXTRACTIVE, PRESIDIO = "extractive", "presidio"
-
-_PATIENCE = 60.0
-"""Seconds that a model which writes has for a step at least."""
 
 
 def embedder_of(settings: Settings, name: str | None = None, made: Made | None = None) -> Embedder:
@@ -176,12 +168,21 @@ def _made_by(named: str, made: Made) -> bool:
     return is_named(named) and made.model == f"{scheme}:{model}"
 
 
+def server_of(settings: InferenceSettings) -> str | None:
+    """Return the address of the server that makes vectors; None for a model on this machine."""
+    if settings.embedder == SERVER:
+        return settings.base_url
+    scheme, model, address = _parts(settings.embedder)
+    if not model or scheme not in _SERVERS:
+        return None
+    return address or settings.base_url or _SERVERS[scheme]
+
+
 def _is_here(settings: InferenceSettings) -> bool:
     """Tell whether the model that is named runs on this machine."""
-    scheme, _, address = _parts(settings.embedder)
-    if scheme not in _SERVERS:
+    address = server_of(settings)
+    if address is None:
         return True
-    address = address or settings.base_url or _SERVERS[scheme]
     from satchel.inference.endpoint import is_here
 
     return is_here(address)
@@ -246,32 +247,6 @@ def _timed(name: str, timeout: float) -> "TimedReranker":
     return TimedReranker(shown, lambda: _RERANKERS[scheme](model), timeout)
 
 
-def extractor() -> Extractor:
-    """Return what finds entities."""
-    from satchel.inference.entities.rules import RuleExtractor
-
-    return RuleExtractor()
-
-
-def detector_of(name: str) -> "PresidioDetector":
-    """Return what finds personal data besides our own rules.
-
-    Args:
-        name: ``presidio``.
-
-    Raises:
-        UsageError: If there is none of that name.
-        MissingExtraError: If it is not installed.
-    """
-    if name != PRESIDIO:
-        raise UsageError(
-            f"there is no detector {name!r}", field="detector", hint=f"Known: {PRESIDIO}."
-        )
-    from satchel.inference.entities.presidio import PresidioDetector
-
-    return PresidioDetector()
-
-
 def _static(_settings: InferenceSettings) -> Embedder:
     from satchel.inference.static_table.table import StaticTable
 
@@ -298,92 +273,6 @@ def _folder(settings: InferenceSettings) -> Embedder:
     return from_folder(Path(settings.folder).expanduser())
 
 
-def chat_of(settings: Settings, model: str | None = None, endpoint: str | None = None) -> "Chat":
-    """Return the model behind the configured server that answers.
-
-    Args:
-        settings: Say how the server is reached.
-        model: Its name there; ``inference.chat_model`` when None.
-        endpoint: Another server, which is sent no key; ``inference.base_url`` when None.
-
-    Raises:
-        ConfigError: If the server or the model is not configured.
-    """
-    from satchel.inference.chat import Chat
-
-    found = settings.options.inference
-    name, address = model or found.chat_model, endpoint or found.base_url
-    for field, value in (("base_url", address), ("chat_model", name)):
-        if not value:
-            raise ConfigError("the server is not configured", field=f"inference.{field}")
-    key = _key(found) if address == found.base_url else ""
-    return Chat(address, name, key=key, timeout=max(found.timeout, _PATIENCE))
-
-
-def summariser_of(settings: Settings, name: str | None = None) -> Summariser | None:
-    """Return what shortens memories; None for choosing sentences of them.
-
-    Args:
-        settings: Say which one is meant when none is named, and how a server is reached.
-        name: ``sentences``, or ``openai`` for ``inference.chat_model``.
-
-    Raises:
-        ConfigError: If it is a server, and not configured.
-        UsageError: If there is none of that name.
-    """
-    found = name or settings.options.rehydrate.summariser
-    if found == SENTENCES:
-        return None
-    if found == SERVER:
-        from satchel.inference.summarising import ChatSummariser
-
-        return ChatSummariser(chat_of(settings))
-    hint = f"Known: {SENTENCES}, {SERVER}."
-    problem = f"there is no summariser {found!r}"
-    if name is None:
-        raise ConfigError(problem, field="rehydrate.summariser", hint=hint)
-    raise UsageError(problem, field="summariser", hint=hint)
-
-
-def distiller_of(
-    settings: Settings,
-    name: str | None = None,
-    *,
-    model: str | None = None,
-    endpoint: str | None = None,
-) -> Distiller:
-    """Return what draws a summary and memories from a conversation.
-
-    Args:
-        settings: Say which one is meant when none is named, and how a server is reached.
-        name: ``extractive``, or ``openai`` for a model behind a server.
-        model: The model's name there, which means a server; else ``inference.chat_model``.
-        endpoint: Where the server is, likewise; else ``inference.base_url``. Only the server that
-            is configured is sent the key.
-
-    Raises:
-        ConfigError: If it is a server, and not configured.
-        UsageError: If there is none of that name, or it needs neither model nor server.
-    """
-    asks = model is not None or endpoint is not None
-    found = name or (SERVER if asks else settings.options.inference.distiller)
-    if found == EXTRACTIVE and not asks:
-        from satchel.inference.distilling.extractive import ExtractiveDistiller
-
-        return ExtractiveDistiller()
-    if found == SERVER:
-        from satchel.inference.distilling.chat import ChatDistiller
-
-        return ChatDistiller(chat_of(settings, model, endpoint))
-    hint = f"Known: {EXTRACTIVE}, and {SERVER}, which takes a model and an endpoint."
-    problem = (
-        f"{found} asks no model" if found == EXTRACTIVE else f"there is no distiller {found!r}"
-    )
-    if name is None:
-        raise ConfigError(problem, field="inference.distiller", hint=hint)
-    raise UsageError(problem, field="distiller", hint=hint)
-
-
 def _server(settings: InferenceSettings) -> Embedder:
     from satchel.inference.openai import OpenAIEmbedder
 
@@ -396,7 +285,7 @@ def _server(settings: InferenceSettings) -> Embedder:
         settings.base_url,
         settings.model,
         settings.dimensions,
-        key=_key(settings),
+        key=key_of(settings),
         shorten=settings.shorten,
         timeout=settings.timeout,
     )
@@ -406,7 +295,7 @@ def _server_model(settings: InferenceSettings, model: str, dimensions: int) -> E
     from satchel.inference.openai import OpenAIEmbedder
 
     base_url = settings.base_url or _OPENAI_URL
-    key = _key(settings)
+    key = key_of(settings)
     if not key and base_url == _OPENAI_URL:
         key = os.environ.get(_OPENAI_KEY, "").strip()
         if not key:
@@ -467,19 +356,6 @@ def _lexical() -> Reranker:
     from satchel.recall.ranking.lexical import LexicalReranker
 
     return LexicalReranker()
-
-
-def _key(settings: InferenceSettings) -> str:
-    """Return the key of the server, from the variable that is configured; empty for none."""
-    key = ""
-    if settings.key_variable:
-        key = os.environ.get(settings.key_variable, "").strip()
-        if not key:
-            raise ConfigError(
-                f"the environment variable {settings.key_variable} is not set",
-                field="inference.key_variable",
-            )
-    return key
 
 
 _BUILT_IN = {

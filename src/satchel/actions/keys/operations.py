@@ -21,16 +21,15 @@ from satchel.actions.options import (
     NOT_FOR_MODELS,
     PROMPT,
     SECRETS,
-    CoSigners,
-    OptionalOutputFile,
-    Overwrite,
-    Propose,
+    OutputOptions,
+    OwnerOptions,
     Reason,
-    SigningKey,
 )
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import KeyLine
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UsageError
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, operation, path_text, texts
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.key import SigningKey as Key
@@ -74,7 +73,7 @@ class KeyCreateOptions(Options):
     name: KeyName = "default"
     _: KW_ONLY
     role: Annotated[Role, Option("Use: owner signs artifacts; writer signs log heads.")] = "owner"
-    protect: Protect = False
+    protect: Protect = unoffered.field(default=False, init=False)
     passphrase: Annotated[
         str | None, Option("Passphrase that protects it. Default: none.", cli=PROMPT)
     ] = None
@@ -100,6 +99,7 @@ def create_key(
         TargetExistsError: If there is a key of that name.
         UsageError: If it is to be protected, and there is no passphrase.
     """
+    require_owner(settings, "keys")
     passphrase = options.passphrase
     if options.protect and passphrase is None:
         if new_passphrase is None:
@@ -119,11 +119,12 @@ class KeyListOptions(Options):
 )
 def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
     """List the keys stored here, and the trusted keys of others."""
+    require_owner(settings, "keys")
     return signing.list_keys(settings)
 
 
 @dataclass(frozen=True, slots=True)
-class KeyExportOptions(Options):
+class KeyExportOptions(OutputOptions):
     """Which key to export, and where to."""
 
     name: KeyName = "default"
@@ -134,9 +135,7 @@ class KeyExportOptions(Options):
             "Export the secret key itself; needs --output.",
             python=Absent(why="Secret keys are exported on the command line only."),
         ),
-    ] = False
-    output: OptionalOutputFile = None
-    overwrite: Overwrite = False
+    ] = unoffered.field(default=False, init=False)
 
 
 @operation(
@@ -159,6 +158,7 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
         UsageError: If the secret has no file to go to.
         TargetError: If the file cannot be written.
     """
+    require_owner(settings, "keys")
     output = path_text(options.output)
     if options.secret:
         if output is None:
@@ -179,14 +179,11 @@ def _public(settings: Settings, name: str) -> KeyExport:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRotateOptions(Options):
+class KeyRotateOptions(OwnerOptions):
     """Which key to replace, and who signs it."""
 
     name: KeyName = "default"
     _: KW_ONLY
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    propose: Propose = None
 
 
 @operation(KeyRotateOptions, name="key rotate", example="satchel key rotate laptop", absent=_ABSENT)
@@ -210,6 +207,7 @@ def rotate_key(
     Raises:
         SigningKeyError: If there is no such key, its passphrase is wrong, or it was revoked.
     """
+    passphrase = passphrase or options.passphrase
     done = rotating.rotate_key(settings, options.name, passphrase=passphrase, owners=signers)
     return replace(done, proposal=_proposal(settings, options.propose, done.banks))
 
@@ -241,6 +239,7 @@ def hand_over_key(
         SigningKeyError: If there is no such key, or its passphrase is wrong.
         UsageError: If it replaced no other.
     """
+    passphrase = passphrase or options.passphrase
     done = rotating.hand_over(settings, options.name, passphrase=passphrase, owners=signers)
     return replace(done, proposal=_proposal(settings, options.propose, done.banks))
 
@@ -309,15 +308,12 @@ def trust_key(settings: Settings, options: KeyTrustOptions) -> TrustedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRetireOptions(Options):
+class KeyRetireOptions(OwnerOptions):
     """Which key to retire, and who signs it."""
 
     key: AnyKey
     _: KW_ONLY
     reason: Reason = None
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    propose: Propose = None
 
 
 @operation(
@@ -397,7 +393,7 @@ class IdentityCreateOptions(Options):
 
     name: Annotated[str, Option("Letters, digits, dot, dash and underscore.", argument=True)]
     _: KW_ONLY
-    protect: Protect = False
+    protect: Protect = unoffered.field(default=False, init=False)
 
 
 @operation(
@@ -442,4 +438,5 @@ class IdentityListOptions(Options):
 )
 def list_identities(settings: Settings, _: IdentityListOptions) -> list[IdentityLine]:
     """List the identities stored here, with their recipients."""
+    require_owner(settings, "keys")
     return identities.list_identities(settings)

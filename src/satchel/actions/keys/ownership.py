@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from satchel.actions.config import Settings
 from satchel.actions.keys import owners as actions
@@ -13,15 +13,13 @@ from satchel.actions.keys.proposing import Matter
 from satchel.actions.keys.told import Owners
 from satchel.actions.options import (
     NOT_FOR_MODELS,
-    CoSigners,
     DryRun,
-    Passphrase,
-    Propose,
-    SigningKey,
+    OwnerOptions,
+    SigningOptions,
 )
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import owner_keys
-from satchel.ports.operations import Option, Options, PathText, operation, texts
+from satchel.actions.signing import signer_of, signers_of, signing_key
+from satchel.ports.operations import Option, Options, PathText, operation
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey as Key
 
@@ -59,7 +57,7 @@ def list_owners(owned: OwnedBank, _: OwnerListOptions) -> BankOwners:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerAddOptions(Options):
+class OwnerAddOptions(OwnerOptions):
     """Which key becomes an owner, and who signs it."""
 
     key: Annotated[
@@ -67,10 +65,6 @@ class OwnerAddOptions(Options):
         Option("Key: a did:key, or the name of a key.", argument=True, metavar="KEY", values="key"),
     ]
     _: KW_ONLY
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    passphrase: Passphrase = None
-    propose: Propose = None
 
 
 @operation(
@@ -104,25 +98,21 @@ def add_owner(
     settings, key = owned.settings, None
     if options.key in settings.keyring.names():
         load = newcomer or (
-            lambda name: owner_keys(settings, name, passphrase=options.passphrase)[0]
+            lambda name: signing_key(settings, name, passphrase=options.passphrase)[0]
         )
         key = load(options.key)
-    place = (owned.store, owned.bank)
-    return actions.add_owner_in(settings, place, _signers(owned, options, owners), options.key, key)
+    signers, place = signers_of(settings, options, owners), (owned.store, owned.bank)
+    return actions.add_owner_in(settings, place, signers, options.key, key)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerThresholdOptions(Options):
+class OwnerThresholdOptions(OwnerOptions):
     """How many owners must sign, and who signs that."""
 
     threshold: Annotated[
         int, Option("Number of owners who must sign.", argument=True, metavar="N", minimum=1)
     ]
     _: KW_ONLY
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    passphrase: Passphrase = None
-    propose: Propose = None
 
 
 @operation(
@@ -152,25 +142,16 @@ def set_threshold(
         UsageError: If there are fewer owners.
         SigningKeyError: If the key that signs is not that of an owner.
     """
-    signers, place = _signers(owned, options, owners), (owned.store, owned.bank)
+    signers, place = signers_of(owned.settings, options, owners), (owned.store, owned.bank)
     return actions.set_threshold_in(owned.settings, place, signers, options.threshold)
 
 
-def _signers(owned: OwnedBank, options: Any, owners: Callable[[], Owners] | None) -> Owners:
-    if owners is not None:
-        return owners()
-    others, passphrase = texts(options.co_signers), options.passphrase
-    return owner_keys(owned.settings, options.signing_key, others, passphrase=passphrase)
-
-
 @dataclass(frozen=True, slots=True)
-class OwnerSignOptions(Options):
+class OwnerSignOptions(SigningOptions):
     """Which proposal to sign, with which key."""
 
     file: File
     _: KW_ONLY
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
     dry_run: DryRun = False
 
 
@@ -205,8 +186,7 @@ def sign_proposal(
     path = Path(options.file)
     if options.dry_run:
         return list(proposing.read_proposal(settings, path))
-    named, passphrase = options.signing_key, options.passphrase
-    key = owner() if owner is not None else owner_keys(settings, named, passphrase=passphrase)[0]
+    key = signer_of(settings, options, owner)
     return list(proposing.sign_proposal(settings, path, key))
 
 

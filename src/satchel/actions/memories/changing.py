@@ -20,7 +20,7 @@ from satchel.actions.memories.naming import (
     versions_of,
 )
 from satchel.actions.memories.remembering import MOST_TRIES, contents, parents_of, superseding
-from satchel.actions.memories.values import Memory, stored
+from satchel.actions.memories.values import CURRENT, Memory, shown, stored
 from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
 from satchel.ledger.logged import Logged
@@ -71,11 +71,9 @@ class Revised(Memory, frozen=True, kw_only=True, omit_defaults=True):
     """False where nothing was different, so nothing was written."""
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a memory that was to be forgotten or brought back."""
+class MemoryChange(Memory, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory that was to be forgotten, restored or reviewed, as it is afterwards."""
 
-    id: str
-    text: str | None = None
     is_changed: bool
     """False where it was so already."""
 
@@ -140,7 +138,7 @@ def forget(
     reason: str | None = None,
     actor: str | None = None,
     dry_run: bool = False,
-) -> list[Moved]:
+) -> list[MemoryChange]:
     """Say that memories are no longer wanted: all of those named, or none.
 
     They are not recalled or listed any more. Their text stays in the log, for the history.
@@ -174,7 +172,7 @@ def restore(
     reason: str | None = None,
     actor: str | None = None,
     dry_run: bool = False,
-) -> list[Moved]:
+) -> list[MemoryChange]:
     """Make memories current again that were forgotten or had expired: all of them, or none.
 
     Args and Raises: as ``forget``; ``RetiredMemoryError`` also where another version is current.
@@ -198,7 +196,7 @@ def say_of(
     actor: str | None = None,
     *,
     dry_run: bool = False,
-) -> list[Moved]:
+) -> list[MemoryChange]:
     """Say something of memories, of all of those named or of none; whoever calls has asked.
 
     Args:
@@ -330,7 +328,7 @@ def _move(
     actor: str | None,
     *,
     dry_run: bool,
-) -> list[Moved]:
+) -> list[MemoryChange]:
     if not wanted:
         raise UsageError("no memory is named", field="id")
     with bank.ledger.reading() as view:
@@ -339,6 +337,8 @@ def _move(
         known = {every.seq: every for each in found.values() for every in versions_of(view, each)}
         given = view.unchanged(known.values())
         _require_one_each(view, [name for name, state in states.items() if state == "restored"])
+        moment = now()
+        memories = {name: shown(bank, view, each, moment=moment) for name, each in found.items()}
     records = list[Sealed]()
     for identity, state in states.items():
         if state is not None:
@@ -351,14 +351,23 @@ def _move(
             raise ChangedError(error.message, field="id") from error
         _tell_moved(bank, states)
     return [
-        Moved(
-            id=identity,
-            text=_text_of(found[identity]),
+        MemoryChange(
+            **memories[identity] | ({} if state is None or dry_run else _AFTER[state]),
             is_changed=state is not None,
             dry_run=dry_run,
         )
         for identity, state in states.items()
     ]
+
+
+_AFTER: dict[str, dict[str, Any]] = {
+    "deleted": {"state": "deleted"},
+    "rejected": {"state": "rejected"},
+    "restored": {"state": CURRENT},
+    "quarantined": {"held": True},
+    "released": {"held": False},
+}
+"""What is different in a memory after a statement about it."""
 
 
 def _tell_moved(bank: OpenBank, states: Mapping[str, State | None]) -> None:
@@ -376,7 +385,3 @@ def _require_one_each(view: View, restored: Sequence[str]) -> None:
             field="id",
             hint="Name one of them. See: satchel history ID.",
         )
-
-
-def _text_of(logged: Logged) -> str | None:
-    return logged.model.text if isinstance(logged.model, Entry) else None

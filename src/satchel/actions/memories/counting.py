@@ -1,6 +1,7 @@
 """What a bank holds, in numbers."""
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -9,11 +10,13 @@ from satchel.actions.inferring.embedding import Lacking, VectorStats
 from satchel.actions.memories.listing import Progress
 from satchel.actions.memories.values import CURRENT, notes_of, state_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.options import FEW_FOR_MODELS, OnProgress
 from satchel.actions.wiring import local_path
 from satchel.disk.private import database_files
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.times import now
+from satchel.ports.operations import Options, operation
 from satchel.ports.rows import Filter
 
 _MONTH = len("2026-01")
@@ -72,7 +75,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Those that it uses; None while it has none."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
 
 def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
@@ -147,3 +150,16 @@ def _store_bytes(path: Path | None) -> int | None:
     if path.is_dir():
         return sum(found.stat().st_size for found in path.iterdir() if found.is_file())
     return sum(found.st_size for found in database_files(path).values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOptions(Options):
+    """How to count."""
+
+    progress: OnProgress = None
+
+
+@operation(StatsOptions, name="stats", example="satchel stats", absent={"mcp": FEW_FOR_MODELS})
+def show_stats(bank: OpenBank, options: StatsOptions) -> Stats:
+    """Count what a bank holds. Every memory is verified."""
+    return stats(bank, progress=options.progress)

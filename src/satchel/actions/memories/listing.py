@@ -86,7 +86,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Records in the log that it was read from."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.memories)

@@ -3,21 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import date, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
-from satchel.actions.memories import changing, counting, listing, remembering, showing, walking
+from satchel.actions.memories import changing, listing, remembering, showing, walking
 from satchel.actions.memories import graph as graphs
-from satchel.actions.memories.changing import Edit, Moved, Revised
-from satchel.actions.memories.counting import Stats
+from satchel.actions.memories.changing import Edit, MemoryChange, Revised
 from satchel.actions.memories.graph import MOST_NODES, Graph
 from satchel.actions.memories.listing import Listing, Wanted
 from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
 from satchel.actions.memories.walking import Connections, Neighbourhood
 from satchel.actions.opened import OpenBank
-from satchel.actions.options import FEW_FOR_MODELS, DryRun, OnProgress
+from satchel.actions.options import (
+    FEW_FOR_MODELS,
+    DryRun,
+    OnProgress,
+    ScopeOptions,
+)
 from satchel.errors import UsageError
 from satchel.memory.entries import Entry
 from satchel.ports.operations import Absent, Option, Options, operation, texts
@@ -62,6 +66,15 @@ Reason = Annotated[
 Actor = Annotated[
     str | None, Option("Who does it, for the history, such as agent:planner.", max_length=200)
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions(Options):
+    """Who changes a memory, and why."""
+
+    are_last: ClassVar[bool] = True
+    reason: Reason = None
+    actor: Actor = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +171,7 @@ class RememberOptions(MemberOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateOptions(MemberOptions):
+class UpdateOptions(MemberOptions, ChangeOptions):
     """What to change in a memory."""
 
     memory: Annotated[
@@ -169,18 +182,14 @@ class UpdateOptions(MemberOptions):
     _: KW_ONLY
     add_tags: Annotated[Texts, Option("Tag to add. Repeatable.", flag="--add-tag")] = ()
     remove_tags: Annotated[Texts, Option("Tag to remove. Repeatable.", flag="--remove-tag")] = ()
-    reason: Reason = None
-    actor: Actor = None
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetOptions(Options):
+class ForgetOptions(ChangeOptions):
     """Which memories to forget, or to restore."""
 
     memories: Ids
     _: KW_ONLY
-    reason: Reason = None
-    actor: Actor = None
     dry_run: DryRun = False
 
 
@@ -203,29 +212,15 @@ class HistoryOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatsOptions(Options):
-    """How to count."""
-
-    progress: OnProgress = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOptions(Options):
+class ListOptions(ScopeOptions):
     """Which memories to list."""
 
-    type: Annotated[
-        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
-    ] = ()
     tags: Annotated[
         Texts | None,
         Option("Only with this tag; repeated: with all of them.", flag="--tag", mcp=True),
     ] = ()
     kind: Annotated[str | None, Option("Only of this category of your own.")] = None
     key: Annotated[str | None, Option("Only the memory with this key.")] = None
-    user: Annotated[str | None, Option("Only of this user.")] = None
-    agent: Annotated[str | None, Option("Only of this agent.")] = None
-    run: Annotated[str | None, Option("Only of this run or conversation.")] = None
-    app: Annotated[str | None, Option("Only of this application.")] = None
     since: Annotated[
         Time | None, Option("From this date or time on: 2026-03-01.", metavar="TIME")
     ] = None
@@ -390,7 +385,7 @@ def correct(bank: OpenBank, options: UpdateOptions) -> Revised:
     items="memories",
     for_models=FEW_FOR_MODELS,
 )
-def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
+def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     """Forget memories: they are no longer listed or recalled. All that are named, or none.
 
     Their text stays in the log for the history; `restore` reverses it, `erase` removes the text.
@@ -415,7 +410,7 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
     items="memories",
     absent=_OWNER_ONLY,
 )
-def restore(bank: OpenBank, options: ForgetOptions) -> list[Moved]:
+def restore(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     """Restore memories that were forgotten. All that are named, or none.
 
     Raises:
@@ -471,12 +466,6 @@ def history(bank: OpenBank, options: HistoryOptions) -> History:
         UnknownMemoryError: If there is no such memory.
     """
     return showing.history(bank, options.memory, limit=options.limit)
-
-
-@operation(StatsOptions, name="stats", example="satchel stats", absent={"mcp": _FOR_MODELS})
-def stats(bank: OpenBank, options: StatsOptions) -> Stats:
-    """Count what a bank holds. Every memory is verified."""
-    return counting.stats(bank, progress=options.progress)
 
 
 @operation(

@@ -9,7 +9,6 @@ from satchel.actions.memories.drafting import Members, sealed_of
 from satchel.actions.memories.naming import find_memory
 from satchel.actions.memories.values import PROVIDER, Memory, stored
 from satchel.actions.opened import OpenBank
-from satchel.continuity.drafting import said_from
 from satchel.errors import (
     ChangedError,
     EmptyInputError,
@@ -21,7 +20,7 @@ from satchel.errors import (
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
-from satchel.memory.messages import words_of
+from satchel.memory.messages import said_from, words_of
 from satchel.memory.parts import Component, TrustClass
 from satchel.memory.records import Status
 from satchel.memory.times import now
@@ -272,8 +271,8 @@ def _flagged(bank: OpenBank, made: Sealed) -> list[str]:
     is_own = trust in (None, TrustClass.USER, TrustClass.AGENT) and enforce != "all"
     if is_own and not may_have_shape(made.body.decode()):
         return []
+    from satchel.memory.labels import said_by_entry
     from satchel.rehydrate.enforcing.judging import reasons_against
-    from satchel.rehydrate.formatting import said_by_entry
 
     return reasons_against(said_by_entry(entry), made.type, trust or TrustClass.USER, enforce)
 

@@ -55,7 +55,7 @@ class Shown(Memory, frozen=True, kw_only=True, omit_defaults=True):
 
     proof: Proof
     notes: list[str] = msgspec.field(default_factory=list)
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,7 +96,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Older versions that are not shown, because there are too many, or their text was erased."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
     def __iter__(self) -> Iterator[Version]:
         return iter(self.versions)

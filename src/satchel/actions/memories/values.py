@@ -23,6 +23,9 @@ CURRENT, EXPIRED = "current", "expired"
 PROVIDER = "satchel"
 """Stands in the origin of a memory that its caller gave a key."""
 
+UNTRUSTED = "untrusted bank: its owners' keys are not trusted on this machine"
+"""The note for readers of such a bank."""
+
 _TEXT = "text_of_"
 """Begins the name of a field that holds as text what a property gives as a datetime."""
 
@@ -318,6 +321,15 @@ def stored(bank: OpenBank, record: Sealed, position: int) -> dict[str, Any]:
     return {**made, "position": position, "state": CURRENT}
 
 
+def shown(bank: OpenBank, view: View, logged: Logged, *, moment: str) -> dict[str, Any]:
+    """Return the fields of a memory as it is now; its content for who may read it."""
+    memory = memory_of(view, logged, moment=moment)
+    if bank.shows("read"):
+        return fields_of(memory)
+    state = {"position": memory.position, "state": memory.state, "held": memory.held}
+    return {"id": memory.id, "type": memory.type, "text": "", **state}
+
+
 def fields_of(memory: Memory) -> dict[str, Any]:
     """Return the fields of a memory by name, for a result that is one and more."""
     return {name: getattr(memory, name) for name in Memory.__struct_fields__}
@@ -376,10 +388,10 @@ def moment_of(view: View, as_of: int | None) -> str:
 
 
 def notes_of(view: View) -> list[str]:
-    """Return what whoever reads a bank has to be told: what was given up of it, and whose it is."""
+    """Return notes for readers of a bank: what was given up of it, and whether it is untrusted."""
     notes = list(view.notes)
-    if view.standing is BankStanding.STRANGER:
-        notes.append("a stranger's bank: no key that this machine trusts owns it")
+    if view.standing is BankStanding.UNTRUSTED:
+        notes.append(f"{UNTRUSTED}; see: satchel doctor")
     return notes
 
 

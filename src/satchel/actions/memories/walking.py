@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from satchel.actions.memories.naming import find_record
-from satchel.actions.memories.values import CURRENT, memory_of, notes_of, state_of
+from satchel.actions.memories.values import CURRENT, Memory, memory_of, notes_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.columns import LINKS
@@ -59,8 +59,13 @@ class Thing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``not shown`` for what was erased, or came with an import that is not complete."""
 
     type: str | None = None
-    text: str | None = None
-    """What a memory says; while it is current, unless all are asked for, and not quarantined."""
+    memory: Memory | None = None
+    """The memory; while it is current, unless all are asked for, and not quarantined."""
+
+    @property
+    def text(self) -> str | None:
+        """What the memory says."""
+        return None if self.memory is None else self.memory.text
 
 
 class Near(Thing, frozen=True, kw_only=True, omit_defaults=True):
@@ -258,7 +263,7 @@ def _things(view: View, names: Iterable[str], *, everything: bool = False) -> di
                 id=name,
                 state=state,
                 type=logged.record.type,
-                text=memory_of(view, logged, moment=moment).text if shown else None,
+                memory=memory_of(view, logged, moment=moment) if shown else None,
             )
     return found
 

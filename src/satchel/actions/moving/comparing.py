@@ -9,12 +9,12 @@ from typing import Annotated
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.opened import find_bank, opened_bank
+from satchel.actions.opened import find_bank, open_bank_in, opened_bank
 from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.actions.wiring import has_store, is_there, opened_store
 from satchel.disk.reading import OpenFile
-from satchel.errors import EmptyInputError, UnknownBankError, UsageError
+from satchel.errors import EmptyInputError, TokenError, UnknownBankError, UsageError
 from satchel.ledger.view import View
 from satchel.ports.format import Reading
 from satchel.ports.operations import Option, Options, operation
@@ -131,9 +131,20 @@ def _opened(
 
 
 def _bank_called(settings: Settings, text: str) -> str | None:
+    """Return the ID of the bank that a name or ID means; None for none.
+
+    Of other banks than its own, the holder of a token does not learn whether they exist.
+    """
     if not has_store(settings):
         return None
     with opened_store(settings, read_only=True, for_holder=True) as store:
+        if settings.token is not None:
+            try:
+                return open_bank_in(settings, store, text).id
+            except TokenError as error:
+                if error.field != "bank":
+                    raise
+                return None
         try:
             return find_bank(store, text)
         except UnknownBankError:

@@ -284,7 +284,7 @@ class _Pull(_Bringing):
         return judge(found.head, found.authority, source.tree, seen, owners)
 
     def note(self, source: Copy, verdict: Verdict) -> None:
-        # A stranger's bank would become one's own by being witnessed.
+        # An untrusted bank would become one's own by being witnessed.
         if verdict.standing is BankStanding.OWN:
             signed = msgspec.json.decode(source.found.stored.signed)
             witness_of(self.settings).record(signed, given_up=verdict.given_up)

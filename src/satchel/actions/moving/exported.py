@@ -148,7 +148,7 @@ def is_signed(output: Path, name: str | None) -> bool:
     return export_format(output, name)[1].info.traits.sealed
 
 
-def selection(
+def selection(  # noqa: PLR0913 - each filter on its own
     *,
     components: tuple[str, ...] = (),
     tags: tuple[str, ...] = (),
@@ -156,6 +156,7 @@ def selection(
     until: str | None = None,
     owner: str | None = None,
     as_of: int | None = None,
+    ids: tuple[str, ...] = (),
 ) -> Selection:
     """Return which memory is meant, from what a person says.
 
@@ -166,9 +167,10 @@ def selection(
         until: Last moment, not included.
         owner: A user, or an agent.
         as_of: A size of the log.
+        ids: IDs of current memories, or prefixes of them.
 
     Raises:
-        UsageError: If a component or a moment is none.
+        UsageError: If a component or a moment is none, or IDs are of another time than now.
     """
     unknown = sorted(set(components) - set(Component))
     if unknown:
@@ -179,6 +181,8 @@ def selection(
         )
     if as_of is not None and as_of < 1:
         raise UsageError("a log has at least one record", field="as_of")
+    if as_of is not None and ids:
+        raise UsageError("IDs name current memories: leave out as_of", field="as_of")
     return Selection(
         components=tuple(sorted(set(components))),
         tags=tuple(sorted(set(tags))),
@@ -186,6 +190,7 @@ def selection(
         until=_moment(until, "until"),
         owner=owner,
         as_of=as_of,
+        ids=tuple(sorted(set(ids))),
     )
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from satchel.actions.filing.behind import catch_up
+from satchel.actions.memories.naming import current_memory
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
 from satchel.actions.moving.handing import hand_over
@@ -34,7 +35,7 @@ from satchel.actions.receipts.putting_out import Judging, put_out
 from satchel.actions.receipts.sidecars import beside, refuse_other
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
 from satchel.actions.wiring import again_if_disturbed
-from satchel.disk.outlet import Outlet
+from satchel.disk.outlet import Outlet, refuse_existing
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.times import now
@@ -46,11 +47,8 @@ from satchel.seal.artifact.writing import ArtifactBuilder, Header
 from satchel.seal.encryption.files import locked
 from satchel.transfer.exporting import Outgoing, Taken, head_members, scope_of, take_out
 from satchel.transfer.receipts.census import Census
-from satchel.transfer.writing import (
-    is_own,
-    refuse_existing,
-    require_no_loss,
-)
+from satchel.transfer.selecting import Selection
+from satchel.transfer.writing import is_own, require_no_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +85,13 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         LossError: With ``fail_on_loss``, if something would not survive.
         TargetError: If the output cannot be written.
         UsageError: If its format cannot be told or written.
+        UnknownMemoryError: If a memory that is named is not there.
+        RetiredMemoryError: If one is not current, or in quarantine.
     """
     bank, asked = bank.asked("export"), options or ExportOptions()
     catch_up(bank)
+    if asked.selection.ids:
+        asked = replace(asked, selection=_named_in_full(bank, asked.selection))
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
     if live is not None:
         if asked.sidecar:
@@ -104,9 +106,17 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
 
 def _selected(asked: ExportOptions) -> Part:
     def take(view: View, outgoing: Outgoing) -> Taken:
+        for identity in asked.selection.ids:  # one may have changed since it was looked up
+            current_memory(view, identity)
         return take_out(view, asked.selection, outgoing, asked.progress)
 
     return Part(take, scope_of(asked.selection))
+
+
+def _named_in_full(bank: OpenBank, wanted: Selection) -> Selection:
+    with bank.ledger.reading() as view:
+        ids = {current_memory(view, each).record.id for each in wanted.ids}
+    return msgspec.structs.replace(wanted, ids=tuple(sorted(ids)))
 
 
 def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part) -> Export:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.actions.memories.values import UNTRUSTED
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.opened import OpenBank
 from satchel.actions.receipts.of_outputs import Transfer
@@ -42,13 +43,11 @@ def screening_of(bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bo
 
 
 def note_taken(view: View, found: Taken, report: Report) -> None:
-    """Say what is worth knowing of what was taken out."""
+    """Note what is worth knowing about what was exported."""
     for note in view.notes:
         report.note(note)
-    if view.standing is BankStanding.STRANGER:
-        report.note(
-            "the bank is a stranger's: it was proved by keys that this machine does not know"
-        )
+    if view.standing is BankStanding.UNTRUSTED:
+        report.note(UNTRUSTED)
     if found.expired:
         report.note(f"entries past their expiry, which go along with it: {found.expired}")
     if found.edges_left:

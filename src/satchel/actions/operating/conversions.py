@@ -18,25 +18,22 @@ from satchel.actions.options import (
     NO_FILES_FOR_MODELS,
     ONE_FILE,
     THIS_MACHINE,
-    AcceptLoss,
     AgentName,
     DryRun,
-    EncryptTo,
+    EncryptionOptions,
     FailOnLoss,
-    FilePassphrase,
     IgnoreSidecar,
+    LossOptions,
     Overwrite,
-    Passphrase,
-    Receipt,
-    SigningKey,
+    SigningOptions,
     SkipBad,
     TextMember,
     TrustedKeys,
-    UnsafeAccept,
+    TrustOptions,
     Unsigned,
     WithSidecar,
 )
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import signer_of
 from satchel.actions.verifying import VerifyOptions
 from satchel.disk.reading import OpenFile
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
@@ -72,7 +69,7 @@ class FileSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertRequest(Options):
+class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOptions):
     """What to convert, and how."""
 
     source: Annotated[
@@ -94,22 +91,14 @@ class ConvertRequest(Options):
     profile: Annotated[
         Literal["pam-sdk-1.0"] | None, Option("Write for another reader of the format.")
     ] = None
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
     unsigned: Unsigned = False
-    encrypt_to: EncryptTo = ()
-    file_passphrase: FilePassphrase = None
     agent: AgentName = None
-    unsafe_accept: UnsafeAccept = ()
-    trusted_keys: TrustedKeys = ()
     overwrite: Overwrite = False
     fail_on_loss: FailOnLoss = False
     skip_bad: SkipBad = False
     text_member: TextMember = None
-    accept_loss: AcceptLoss = ()
     sidecar: WithSidecar = False
     ignore_sidecar: IgnoreSidecar = False
-    receipt: Receipt = None
     dry_run: DryRun = False
     progress: OnBytes = None
 
@@ -136,7 +125,7 @@ class VerifyRequest(Options):
     ]
     _: KW_ONLY
     deep: Annotated[
-        bool, Option("Verify every record, even if a trusted signer vouches for the whole.")
+        bool, Option("Verify every record, even if a trusted key signed the whole.")
     ] = False
     entry: Annotated[
         str | None,
@@ -227,7 +216,7 @@ def _key(source: FileSource, options: ConvertRequest) -> keys.SigningKey | None:
         return None
     if source.key is not None:
         return source.key(options.signing_key)
-    return signing_key(source.settings, options.signing_key, passphrase=options.passphrase)[0]
+    return signer_of(source.settings, options)
 
 
 @operation(
@@ -258,10 +247,10 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
     for_models=NO_FILES_FOR_MODELS,
 )
 def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
-    """Verify that a sealed file is as a trusted signer left it.
+    """Verify that a sealed file is unchanged and signed by a trusted key.
 
-    The result is truthy if the outcome is good, and lists what each step found. Exit status: 0
-    good or older; 3 unsigned, stranger, tampered, incomplete, fork, entries-only, and older with
+    The result is truthy if the outcome is good, and lists the result of each step. Exit status: 0
+    good or older; 3 unsigned, untrusted, tampered, incomplete, fork, entries-only, and older with
     --require-fresh; 4 malformed.
 
     Raises:

@@ -5,13 +5,16 @@ in commits that a later run goes on from. What is there at the end is held to wh
 the bank is given its head there, and read again after that.
 """
 
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 import msgspec
 
+from satchel.actions.banks import note_default_bank
 from satchel.actions.config import Settings
+from satchel.actions.default_bank import default_bank, inherit_default_bank
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import Names, find_bank, name_of
 from satchel.actions.operating.receipts import end_of_bank, kept
@@ -88,6 +91,9 @@ class CopiedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the bank is to this machine."""
 
     receipt: str | None = None
+    default: bool = False
+    """Whether it is the default bank of the store that was written."""
+
     notes: list[str] = []
 
 
@@ -98,6 +104,7 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str
     banks: list[CopiedBank]
     dry_run: bool = False
+    notes: list[str] = []
 
 
 def copy_store(
@@ -136,17 +143,46 @@ def copy_store(
         if is_there(target):
             there = stack.enter_context(opened_at(settings, target, read_only=asked.dry_run))
         work = _Work(settings, source, target, here, there, asked)
-        found = [work.planned(bank) for bank in banks]
+        found, notes = [work.planned(bank) for bank in banks], list[str]()
         if not asked.dry_run:
             work.there = there or stack.enter_context(_made(settings, target))
             work.total = 2 * sum(one.size for one in found)
+            note_default_bank(settings.at(target), work.there)
             found = [work.copied(one) for one in found]
+            default, notes = inherited_default(
+                settings.at(target), work.there, default_bank(settings.at(source)), banks
+            )
+            found = [msgspec.structs.replace(one, default=one.bank == default) for one in found]
     return StoreCopy(
         source=shown_address(source),
         target=shown_address(target),
         banks=found,
         dry_run=asked.dry_run,
+        notes=notes,
     )
+
+
+def inherited_default(
+    settings: Settings, store: Store, chosen: str | None, banks: Sequence[str]
+) -> tuple[str | None, list[str]]:
+    """Give a store the default bank of the one that its banks are from, if it has none.
+
+    Args:
+        settings: The surroundings with the store that was written.
+        store: That store.
+        chosen: ID of the default bank of the other store.
+        banks: IDs of the banks that were copied.
+
+    Returns:
+        ID of its default bank; where there is none, and several banks, a note on choosing one.
+    """
+    default = inherit_default_bank(settings, chosen, banks)
+    with store.reading() as reader:
+        several = len(reader.banks(limit=2)) > 1
+    if default is not None or not several:
+        return default, []
+    address = shlex.quote(shown_address(settings.store))
+    return None, [f"no bank is the default; choose one: satchel --store {address} bank use NAME"]
 
 
 def _made(settings: Settings, address: str) -> AbstractContextManager[Store]:

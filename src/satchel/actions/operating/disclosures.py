@@ -12,16 +12,14 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.options import (
     NOT_FOR_MODELS,
     RESPONSE,
-    EncryptTo,
-    FilePassphrase,
+    EncryptionOptions,
     Overwrite,
-    Passphrase,
     PathOptions,
     Receipt,
-    SigningKey,
+    SigningOptions,
 )
 from satchel.actions.paths.permission import Permission, file_to_write
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import signer_of
 from satchel.disk.outlet import Outlet
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.seal.artifact.statement import SourceAgent
@@ -29,7 +27,7 @@ from satchel.seal.signing.key import SigningKey as Key
 
 
 @dataclass(frozen=True, slots=True)
-class DiscloseOptions(PathOptions):
+class DiscloseOptions(PathOptions, SigningOptions, EncryptionOptions):
     """Which memories to disclose, and where to."""
 
     entry_ids: Annotated[
@@ -60,10 +58,6 @@ class DiscloseOptions(PathOptions):
             max_items=10_000,
         ),
     ] = ()
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
-    encrypt_to: EncryptTo = ()
-    file_passphrase: FilePassphrase = None
     agent: Annotated[
         str | None,
         Option(
@@ -112,12 +106,8 @@ def disclose(
         UsageError: If none is named, or the output is no artifact.
         TargetError: If it cannot be written.
     """
-    settings, key = bank.settings, None
-    if not options.dry_run:
-        named, passphrase = options.signing_key, options.passphrase
-        key = (
-            owner() if owner is not None else signing_key(settings, named, passphrase=passphrase)[0]
-        )
+    settings = bank.settings
+    key = None if options.dry_run else signer_of(settings, options, owner)
     asked = ExportOptions(
         key=key,
         lock=lock_for(settings, texts(options.encrypt_to), options.file_passphrase),

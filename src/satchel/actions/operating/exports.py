@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,32 +18,29 @@ from satchel.actions.operating.providing import LiveBank, Owners, export_from
 from satchel.actions.options import (
     NO_FILES_FOR_MODELS,
     ONE_FILE,
-    AcceptLoss,
     AgentName,
     ContainedOptions,
     DryRun,
-    EncryptTo,
+    EncryptionOptions,
     FailOnLoss,
-    FilePassphrase,
+    LossOptions,
     Overwrite,
-    Passphrase,
     PathOptions,
-    Receipt,
     RecordProgress,
     ScrubSecrets,
     SelectionOptions,
-    SigningKey,
+    SigningOptions,
     Time,
     Unsigned,
     WithSidecar,
 )
 from satchel.actions.paths.permission import Permission, file_to_write, require_uncontained
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import signer_of
 from satchel.disk.outlet import Outlet
 from satchel.errors import SatchelError, UsageError
 from satchel.jobs.callbacks import teller
 from satchel.jobs.steps import Step
-from satchel.ports.operations import Option, PathText, operation, texts
+from satchel.ports.operations import Option, PathText, operation, texts, values_of
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import SourceAgent
@@ -65,19 +62,13 @@ To = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportSettings(SelectionOptions):
+class ExportSettings(SelectionOptions, SigningOptions, EncryptionOptions, LossOptions):
     """Which memories to export, and how."""
 
     to: To = None
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
     unsigned: Unsigned = False
-    encrypt_to: EncryptTo = ()
-    file_passphrase: FilePassphrase = None
     agent: AgentName = None
     fail_on_loss: FailOnLoss = False
-    accept_loss: AcceptLoss = ()
-    receipt: Receipt = None
     scrub_secrets: ScrubSecrets = False
     include_entities: Annotated[
         bool,
@@ -204,21 +195,34 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
         LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If it cannot be written; nothing is left behind then.
     """
-    done = _exported(source, options, options.path)
-    if source.output is None:
-        return done
-    return structs.replace(done, output=str(options.path))
+    settings, permission = source.bank.settings, source.permission or options.permission
+    if options.receipt is not None:
+        with file_to_write(settings, options.receipt, permission):
+            pass
+    output: PathText | Outlet = source.output or options.path
+    if not isinstance(output, Outlet) and connector_for(str(output), options.to) is not None:
+        require_uncontained(settings, str(output), permission)
+        live = Path(output)
+        done = export_from(source.bank, live, _options(source, options, live))
+    else:
+        with file_to_write(settings, output, permission) as outlet:
+            done = export_from(source.bank, outlet, _options(source, options, outlet.path))
+    return done if source.output is None else structs.replace(done, output=str(options.path))
 
 
-@operation(
+@export.alias(
     ExportBankRequest,
     name="bank export",
+    why="Astrocyte documents it by this name, and refuses a path that nothing allows.",
     absent={
         "cli": "`satchel export --bank NAME` does it.",
         "mcp": "A model names no files.",
     },
 )
-def export_bank(banks: Banks, options: ExportBankRequest) -> Export:
+@contextmanager
+def export_bank(
+    banks: Banks, options: ExportBankRequest
+) -> Iterator[tuple[ExportSource, ExportRequest]]:
     """Export a bank to a file, by its name.
 
     An earlier export in the same format is replaced. With a provider set, the bank is one of the
@@ -235,8 +239,16 @@ def export_bank(banks: Banks, options: ExportBankRequest) -> Export:
         overwrite = options.overwrite
         if overwrite is None:
             overwrite = _is_earlier_export(output, options.to)
-        source = ExportSource(bank=banks.open(named(options.bank_id)), output=output)
-        return _exported(source, replace(options, overwrite=overwrite), options.path)
+        bank = banks.open(named(options.bank_id))
+        yield (
+            ExportSource(bank=bank, output=output, permission=permission),
+            ExportRequest(
+                output.path,
+                overwrite=overwrite,
+                sidecar=options.sidecar,
+                **values_of(options, ExportSettings),
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +285,7 @@ def create_artifact(source: ExportSource, options: ArtifactRequest) -> Export:
         until=options.until,
         owner=options.owner,
         as_of=options.as_of,
+        ids=options.ids,
     )
     return export.run(source, request)
 
@@ -291,38 +304,20 @@ def named(bank_id: str) -> str:
     return bank_id
 
 
-def _exported(
-    source: ExportSource, options: ExportRequest | ExportBankRequest, path: PathText
-) -> Export:
-    settings, permission = source.bank.settings, source.permission or options.permission
-    if options.receipt is not None:
-        with file_to_write(settings, options.receipt, permission):
-            pass
-    output: PathText | Outlet = source.output or path
-    if not isinstance(output, Outlet) and connector_for(str(output), options.to) is not None:
-        require_uncontained(settings, str(output), permission)
-        live = Path(output)
-        return export_from(source.bank, live, _options(source, options, live))
-    with file_to_write(settings, output, permission) as outlet:
-        return export_from(source.bank, outlet, _options(source, options, outlet.path))
-
-
-def _options(
-    source: ExportSource, options: ExportRequest | ExportBankRequest, output: Path
-) -> ExportOptions:
+def _options(source: ExportSource, options: ExportRequest, output: Path) -> ExportOptions:
     settings = source.bank.settings
     key = None
     if is_signed(output, options.to) and not options.unsigned and not options.dry_run:
         if source.key is not None:
             key = source.key(options.signing_key)
         else:
-            key, _ = signing_key(settings, options.signing_key, passphrase=options.passphrase)
+            key = signer_of(settings, options)
     return ExportOptions(
         format=options.to,
         selection=selected(options),
         key=key,
         lock=lock_for(settings, texts(options.encrypt_to), options.file_passphrase),
-        overwrite=bool(options.overwrite),
+        overwrite=options.overwrite,
         fail_on_loss=options.fail_on_loss,
         accept_loss=texts(options.accept_loss),
         sidecar=options.sidecar,
@@ -355,6 +350,7 @@ def selected(options: SelectionOptions) -> Selection:
         until=_moment(options.until, "until"),
         owner=options.owner,
         as_of=options.as_of,
+        ids=texts(options.ids),
     )
 
 

@@ -1,7 +1,7 @@
 """Import, as every interface offers it."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,18 +17,16 @@ from satchel.actions.options import (
     ONE_FILE,
     SERVER,
     SERVER_KEYS,
-    AcceptLoss,
     ContainedOptions,
     DryRun,
     IgnoreSidecar,
+    LossOptions,
     PathOptions,
-    Receipt,
     RecordProgress,
     ScrubSecrets,
     SkipBad,
     TextMember,
-    TrustedKeys,
-    UnsafeAccept,
+    TrustOptions,
 )
 from satchel.actions.paths.folders import input_to_read
 from satchel.actions.paths.permission import (
@@ -41,7 +39,7 @@ from satchel.actions.wiring import shown_address
 from satchel.disk.reading import OpenFile
 from satchel.errors import ReadOnlyStoreError
 from satchel.jobs.callbacks import teller
-from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
+from satchel.ports.operations import Absent, Option, PathText, operation, texts, values_of
 from satchel.seal.artifact.body import Progress as OnBytes
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
@@ -64,7 +62,7 @@ From = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportSettings(Options):
+class ImportSettings(LossOptions, TrustOptions):
     """How to import."""
 
     from_: From = None
@@ -109,15 +107,11 @@ class ImportSettings(Options):
     skip_bad: SkipBad = False
     text_member: TextMember = None
     dry_run: DryRun = False
-    accept_loss: AcceptLoss = ()
     sidecar: Annotated[
         PathText | None,
         Option("The file's sidecar, if it is not beside it.", metavar="FILE", http=SERVER),
     ] = None
     ignore_sidecar: IgnoreSidecar = False
-    receipt: Receipt = None
-    unsafe_accept: UnsafeAccept = ()
-    trusted_keys: TrustedKeys = ()
     signing_key: Annotated[
         str | None,
         Option(
@@ -205,43 +199,8 @@ def import_(target: ImportTarget, options: ImportRequest) -> Imported:
         VerificationError: If it is sealed, and does not verify.
         ConflictError: With ``on_conflict="error"``, if there is one.
     """
-    return _imported(target, options, options.path)
-
-
-@operation(
-    ImportBankRequest,
-    name="bank import",
-    absent={
-        "cli": "`satchel import FILE --bank NAME` does it.",
-        "mcp": "A model names no files.",
-    },
-)
-def import_bank(banks: Banks, options: ImportBankRequest) -> Imported:
-    """Import a file into a bank, by its name. The bank is created if there is none.
-
-    It need not be the bank in the file. With a provider set, the memories are imported into that.
-
-    Raises:
-        ContainmentError: If the path is not where it may be, or nothing says where; a
-            ``ValueError``.
-        ReadOnlyStoreError: If the store is open for reading.
-        SatchelError: As ``Bank.import_``.
-    """
-    with file_to_read(banks.settings, options.path, options.permission) as source:
-        target = ImportTarget(
-            settings=banks.settings,
-            bank=named(options.bank_id),
-            owner=banks.owner,
-            read_only=banks.read_only,
-            source=source,
-        )
-        return _imported(target, options, options.path)
-
-
-def _imported(
-    target: ImportTarget, options: ImportRequest | ImportBankRequest, path: PathText
-) -> Imported:
-    settings, permission = target.settings, target.permission or options.permission
+    settings, path = target.settings, options.path
+    permission = target.permission or options.permission
     if target.read_only and not options.dry_run:
         raise ReadOnlyStoreError("opened for reading", file=shown_address(settings.store))
     if options.receipt is not None:
@@ -265,6 +224,41 @@ def _imported(
             lambda: target.owner(options.signing_key),
             _options(options, sidecar, target.on_reading),
         )
+
+
+@import_.alias(
+    ImportBankRequest,
+    name="bank import",
+    why="Astrocyte documents it by this name, and refuses a path that nothing allows.",
+    absent={
+        "cli": "`satchel import FILE --bank NAME` does it.",
+        "mcp": "A model names no files.",
+    },
+)
+@contextmanager
+def import_bank(
+    banks: Banks, options: ImportBankRequest
+) -> Iterator[tuple[ImportTarget, ImportRequest]]:
+    """Import a file into a bank, by its name. The bank is created if there is none.
+
+    It need not be the bank in the file. With a provider set, the memories are imported into that.
+
+    Raises:
+        ContainmentError: If the path is not where it may be, or nothing says where; a
+            ``ValueError``.
+        ReadOnlyStoreError: If the store is open for reading.
+        SatchelError: As ``Bank.import_``.
+    """
+    with file_to_read(banks.settings, options.path, options.permission) as source:
+        target = ImportTarget(
+            settings=banks.settings,
+            bank=named(options.bank_id),
+            owner=banks.owner,
+            read_only=banks.read_only,
+            source=source,
+            permission=options.permission,
+        )
+        yield target, ImportRequest(options.path, **values_of(options, ImportSettings))
 
 
 def _options(

@@ -80,6 +80,9 @@ class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     account: Account | None = None
     """What the receipt says."""
 
+    default: bool = False
+    """Whether it is the default bank of the store that was written."""
+
     notes: list[str] = []
     problem: str | None = None
     code: str | None = None

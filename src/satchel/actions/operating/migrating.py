@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import msgspec
 
+from satchel.actions.banks import note_default_bank
 from satchel.actions.config import Settings
 from satchel.actions.configured.activating import activate
 from satchel.actions.moving.copies import (
@@ -17,7 +18,8 @@ from satchel.actions.moving.copies import (
     push,
     require_other,
 )
-from satchel.actions.opened import find_bank, name_of
+from satchel.actions.opened import chosen_bank, find_bank, name_of
+from satchel.actions.operating.copying_stores import inherited_default
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
 from satchel.actions.operating.migrating_live import migrate_live
 from satchel.actions.operating.receipts import account_of_log, end_of_bank, with_receipt
@@ -64,17 +66,21 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
     asked = options or MigrateOptions()
     if not 1 <= asked.jobs <= MOST_JOBS:
         raise UsageError(f"from 1 to {MOST_JOBS} banks at a time", field="jobs")
+    notes = _notes()
     if source.provider is not None or target.provider is not None:
         done = migrate_live(source, target, asked)
     else:
         require_other(source, target.store)
+        _note_default(target, asked)
         done = _Work(source, target, asked).all(_wanted(source, asked.banks))
+        if not asked.dry_run and any(one.problem is None for one in done):
+            done = _with_default(source, target, done, notes)
     found = Migrated(
         source=_place(source),
         target=_place(target),
         banks=done,
         dry_run=asked.dry_run,
-        notes=_notes(),
+        notes=notes,
     )
     if source.provider is None and target.provider is None:
         found = msgspec.structs.replace(found, left=_left(source, target, done))
@@ -82,6 +88,29 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
     if asked.new is not None and asked.active is not None and not stays:
         found = msgspec.structs.replace(found, switched=activate(asked.new, asked.active))
     return found
+
+
+def _note_default(target: Settings, asked: MigrateOptions) -> None:
+    """Make the only bank of the store that is written its default, before others join it."""
+    with suppress(SatchelError):  # a store that cannot be opened is reported for each bank
+        if not asked.dry_run and has_store(target):
+            with opened_at(target, target.store, read_only=True) as store:
+                note_default_bank(target, store)
+
+
+def _with_default(
+    source: Settings, target: Settings, done: Sequence[MigratedBank], notes: list[str]
+) -> list[MigratedBank]:
+    """Give the store that was written the default bank of the other, if it has none."""
+    with opened_store(source, read_only=True) as store:
+        chosen = None
+        with suppress(SatchelError):  # several, and none is chosen
+            chosen = chosen_bank(source, store, None)
+    banks = [one.bank for one in done if one.problem is None]
+    with opened_at(target, target.store, read_only=True) as store:
+        default, more = inherited_default(target, store, chosen, banks)
+    notes += more
+    return [msgspec.structs.replace(one, default=one.bank == default) for one in done]
 
 
 def _place(settings: Settings) -> str:

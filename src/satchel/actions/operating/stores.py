@@ -27,6 +27,7 @@ from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOp
 from satchel.actions.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import signing_key
+from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.merging import OnConflict
@@ -102,9 +103,9 @@ class SinkOptions(Options):
     follow: Annotated[
         bool,
         Option("Continue until interrupted.", flag="--follow/--once", python=_ONCE),
-    ] = False
+    ] = unoffered.field(default=False, init=False)
     interval: Annotated[float, Option("Seconds between two looks with --follow.", python=_ONCE)] = (
-        2.0
+        unoffered.field(default=2.0, init=False)
     )
     progress: OnProgress = None
 

@@ -197,9 +197,9 @@ def show_receipt(settings: Settings, options: ReceiptOptions, *, files: bool = F
     },
 )
 def verify_receipt(settings: Settings, options: ReceiptOptions, *, files: bool = False) -> Receipt:
-    """Verify that a receipt is as its signer left it.
+    """Verify that a receipt is unchanged and signed by a trusted key.
 
-    Exit status: 0 good, 3 unsigned, stranger, revoked or tampered, 4 malformed.
+    Exit status: 0 good, 3 unsigned, untrusted, revoked or tampered, 4 malformed.
 
     Raises:
         UnknownReceiptError: If there is none.

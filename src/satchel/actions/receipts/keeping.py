@@ -12,7 +12,7 @@ from pathlib import Path
 from satchel.actions.config import Settings
 from satchel.actions.paths.permission import file_to_write
 from satchel.actions.wiring import writer_key
-from satchel.disk.outlet import Outlet
+from satchel.disk.outlet import Outlet, refuse_existing
 from satchel.disk.private import private_folder
 from satchel.errors import SatchelError, ShortInputError, UsageError
 from satchel.memory.times import now
@@ -21,7 +21,6 @@ from satchel.seal.records import Sealed
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.receipts.account import REFUSED, is_accepted
 from satchel.transfer.receipts.signed import write_receipts
-from satchel.transfer.writing import refuse_existing
 
 _DIGITS = 12
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from satchel.actions.inferring.models import distiller_of
+from satchel.actions.inferring.text_models import distiller_of
 from satchel.actions.memories.remembering import contents
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
@@ -11,11 +11,12 @@ from satchel.actions.sessions.options import OWNER_ONLY, DistillOptions
 from satchel.actions.wiring import writer_key
 from satchel.continuity.chains import tip_of
 from satchel.continuity.distilling import Turns, edges_of, memory_of
-from satchel.continuity.drafting import Changed, LogHead, Recorder
+from satchel.continuity.drafting import LogHead, Recorder
 from satchel.continuity.finding import find, state
 from satchel.continuity.points import point_at
 from satchel.errors import ChangedError, EmptyInputError, ValueRefusedError
 from satchel.ledger.logged import Logged, Unchanged
+from satchel.memory.messages import Changed
 from satchel.memory.records import Receipt
 from satchel.memory.times import now
 from satchel.ports.inference.distiller import (

@@ -6,8 +6,8 @@ from satchel.actions.sessions import recording
 from satchel.actions.sessions.options import OWNER_ONLY, RecordOptions, StateOptions
 from satchel.actions.sessions.reading import spoken_from
 from satchel.actions.sessions.recording import Beginning, Recorded
-from satchel.continuity.drafting import Changed, Note
 from satchel.errors import UsageError
+from satchel.memory.messages import Changed, Note
 from satchel.memory.times import now
 from satchel.ports.operations import operation
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from satchel.actions.sessions.recording import Spoken
-from satchel.continuity.drafting import Changed, Note, said_from
 from satchel.continuity.elements import KINDS, NOTE, SUMMARY, WORKING
 from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, LimitError, MalformedError, SatchelError
+from satchel.memory.messages import Changed, Note, said_from
 from satchel.seal.limits import Limits
 from satchel.type_info import resolved
 

@@ -9,18 +9,19 @@ from satchel.actions.memories.remembering import MOST_TRIES
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.continuity.chains import tip_of
-from satchel.continuity.drafting import Changed, Recorder, Said, about, new_session
+from satchel.continuity.drafting import Recorder, about, new_session
 from satchel.continuity.elements import Tip
 from satchel.continuity.finding import find
 from satchel.errors import ChangedError, EmptyInputError, UsageError
+from satchel.jobs.undo import take_back
 from satchel.ledger.appending.batches import closing
 from satchel.ledger.logged import Unchanged
+from satchel.memory.messages import Changed, Said
 from satchel.memory.parts import Scope
 from satchel.memory.records import Source
 from satchel.memory.times import now
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
-from satchel.transfer.incoming.batch import take_back
 from satchel.transfer.screening import Screening
 
 TOGETHER = 500

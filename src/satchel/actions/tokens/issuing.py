@@ -4,13 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.bearer import holder_key, read_chain
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import read_public_key, signing_key, stated_key
+from satchel.actions.signing import read_public_key, signer_of, stated_key
 from satchel.actions.tokens.options import (
     HOLDER,
     NOT_FOR_MODELS,
@@ -80,7 +79,7 @@ def issue_token(
         raise UsageError(
             "a token needs an audience", field="audience", hint="Add --audience KEY, or --bearer."
         )
-    key = owner_of(bank.settings, options, owner)
+    key = signer_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
         require_owner_key(view, key)
         scope, lists = _scope(options, view)
@@ -123,15 +122,6 @@ def attenuate_token(settings: Settings, options: TokenAttenuateOptions) -> Token
     grant = _grant(settings, options, scope or chain.leaf.payload.scope, chain)
     key = holder_key(settings, chain.audience)
     return _written(attenuated(chain, key, grant, lists), options)
-
-
-def owner_of(
-    settings: Settings, options: Any, owner: Callable[[], SigningKey] | None
-) -> SigningKey:
-    """Return the owner's key: as the caller supplies it, or by the options."""
-    if owner is not None:
-        return owner()
-    return signing_key(settings, options.signing_key, passphrase=options.passphrase)[0]
 
 
 def ids_in(data: bytes) -> list[str]:

@@ -6,12 +6,11 @@ from typing import Annotated, Any, Literal
 
 from satchel.actions.options import (
     SERVER,
-    OptionalOutputFile,
     OutputFile,
+    OutputOptions,
     Overwrite,
-    Passphrase,
     Reason,
-    SigningKey,
+    SigningOptions,
 )
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.seal.encoding.jcs import canonical
@@ -52,7 +51,7 @@ _AUDIENCE = "Who may present it: a did:key, the name of a key known here, or a f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrantOptions(Options):
+class GrantOptions(OutputOptions):
     """What a token allows, where, and until when."""
 
     permissions: Annotated[
@@ -111,20 +110,16 @@ class GrantOptions(Options):
             http=Absent(why="A token for an artifact is issued where the artifact is."),
         ),
     ] = None
-    output: OptionalOutputFile = None
-    overwrite: Overwrite = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenIssueOptions(GrantOptions):
+class TokenIssueOptions(GrantOptions, SigningOptions):
     """What a token allows, and for whom."""
 
     audience: Annotated[str | None, Option(_AUDIENCE, values="key")] = None
     bearer: Annotated[
         bool, Option("Issue a bearer token, which anyone who has it may present; one day at most.")
     ] = False
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +167,7 @@ class TokenVerifyOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRevokeOptions(Options):
+class TokenRevokeOptions(SigningOptions):
     """Which token to revoke."""
 
     token: Annotated[
@@ -186,8 +181,6 @@ class TokenRevokeOptions(Options):
     ]
     _: KW_ONLY
     reason: Reason = None
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +192,7 @@ class TokenListOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRevocationsOptions(Options):
+class TokenRevocationsOptions(SigningOptions):
     """Where to write the revoked tokens, and how long the list is valid."""
 
     output: OutputFile
@@ -210,5 +203,3 @@ class TokenRevocationsOptions(Options):
         ),
     ] = "7d"
     overwrite: Overwrite = False
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None

@@ -8,7 +8,8 @@ import msgspec
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.bearer import read_chain
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.tokens.issuing import moment, owner_of, require_owner_key
+from satchel.actions.signing import signer_of
+from satchel.actions.tokens.issuing import moment, require_owner_key
 from satchel.actions.tokens.options import (
     NOT_FOR_MODELS,
     TokenListOptions,
@@ -114,7 +115,7 @@ def revoke_token(
         TokenError: If the file is of another bank.
     """
     require_owner(bank.settings, "tokens")
-    key = owner_of(bank.settings, options, owner)
+    key = signer_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
         require_owner_key(view, key)
         token = _meant(view, str(options.token))
@@ -152,7 +153,7 @@ def write_revocations(
         TargetError: If it cannot be written.
     """
     require_owner(bank.settings, "tokens")
-    key = owner_of(bank.settings, options, owner)
+    key = signer_of(bank.settings, options, owner)
     with bank.ledger.reading() as view:
         require_owner_key(view, key)
         number, tokens = view.head.size, view.authority.revoked | _of_revoked_keys(view)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -14,22 +14,23 @@ from satchel.actions.keys.told import Owners
 from satchel.actions.options import (
     NOT_FOR_MODELS,
     SECRETS,
+    SERVER_KEYS,
     BankName,
-    CoSigners,
     DryRun,
     OnProgress,
-    Passphrase,
-    Propose,
+    OwnerOptions,
     Reason,
     SigningKey,
+    SigningOptions,
 )
-from satchel.actions.signing import owner_keys, signing_key
+from satchel.actions.signing import signer_of, signers_of, signing_key
 from satchel.actions.starting import Started, initialise
 from satchel.actions.upkeep import whole_banks
 from satchel.actions.upkeep.whole_banks import Copied, Deleted
 from satchel.errors import UsageError
 from satchel.ledger.authority import Decision
-from satchel.ports.operations import Absent, Option, Options, operation, texts
+from satchel.ports import unoffered
+from satchel.ports.operations import Absent, Option, Options, operation
 from satchel.seal.signing.key import SigningKey as Key
 from satchel.transfer.between_banks import OnConflict
 
@@ -116,9 +117,9 @@ class BankCreateOptions(Options):
             "Name of the owner's signing key. Default: the configured one.",
             values="key",
             python=_OPENED,
-            http=Absent(why="The server signs with its own keys."),
+            http=SERVER_KEYS,
         ),
-    ] = None
+    ] = unoffered.field(default=None, init=False)
 
 
 @operation(
@@ -160,16 +161,12 @@ def list_banks(settings: Settings, _: BankListOptions) -> list[BankLine]:
 
 
 @dataclass(frozen=True, slots=True)
-class BankRenameOptions(Options):
+class BankRenameOptions(OwnerOptions):
     """Which bank to rename."""
 
     bank: BankName
     name: NewName
     _: KW_ONLY
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    passphrase: Passphrase = None
-    propose: Propose = None
 
 
 @operation(
@@ -193,25 +190,12 @@ def rename_bank(
         SigningKeyError: If a key is not that of an owner.
         ThresholdError: If more owners must sign.
     """
-    signers = owners_of(settings, options, owners)
+    signers = signers_of(settings, options, owners)
     return banks.rename_bank(settings, options.bank, options.name, *signers)
 
 
-def owners_of(
-    settings: Settings,
-    options: Any,
-    owners: Callable[[], Owners] | None,
-) -> Owners:
-    """Return the keys of owners: as the caller supplies them, or by the options."""
-    if owners is not None:
-        return owners()
-    others = texts(options.co_signers)
-    passphrase = getattr(options, "passphrase", None)
-    return owner_keys(settings, options.signing_key, others, passphrase=passphrase)
-
-
 @dataclass(frozen=True, slots=True)
-class BankCopyOptions(Options):
+class BankCopyOptions(SigningOptions):
     """Which bank to copy, and the name of the copy."""
 
     bank: BankName
@@ -220,8 +204,6 @@ class BankCopyOptions(Options):
     include_deleted: Annotated[
         bool, Option("Include memories that were superseded or deleted.")
     ] = False
-    signing_key: SigningKey = None
-    passphrase: Passphrase = None
     progress: OnProgress = None
 
 
@@ -246,8 +228,7 @@ def copy_bank(
     Raises:
         UsageError: If the name is empty, or another bank has it.
     """
-    named, passphrase = options.signing_key, options.passphrase
-    key = owner() if owner is not None else signing_key(settings, named, passphrase=passphrase)[0]
+    key = signer_of(settings, options, owner)
     return whole_banks.copy_bank(
         settings,
         options.bank,
@@ -361,7 +342,7 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class BankAdmitOptions(Options):
+class BankAdmitOptions(OwnerOptions):
     """Which machine may add to which bank."""
 
     bank: BankName
@@ -370,9 +351,6 @@ class BankAdmitOptions(Options):
         str | None,
         Option("Writer key of the machine, as did:key. Default: that of this machine."),
     ] = None
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    propose: Propose = None
 
 
 @operation(
@@ -385,7 +363,7 @@ def admit_writer(
     settings: Settings, options: BankAdmitOptions, *, owners: Callable[[], Owners] | None = None
 ) -> Admitted:
     """Allow a machine to add to a bank, as its owner."""
-    signers = owners_of(settings, options, owners)
+    signers = signers_of(settings, options, owners)
     return Admitted(admitted=banks.admit_writer(settings, options.bank, signers, options.writer))
 
 
@@ -439,15 +417,12 @@ def adopt_bank(
 
 
 @dataclass(frozen=True, slots=True)
-class BankAcceptLossOptions(Options):
+class BankAcceptLossOptions(OwnerOptions):
     """Of which bank a loss is accepted."""
 
     bank: BankName
     _: KW_ONLY
     reason: Reason = None
-    signing_key: SigningKey = None
-    co_signers: CoSigners = ()
-    propose: Propose = None
 
 
 @operation(
@@ -475,7 +450,7 @@ def accept_loss(
         SigningKeyError: If a key is not that of an owner.
         ThresholdError: If more owners must sign.
     """
-    signers = owners_of(settings, options, owners)
+    signers = signers_of(settings, options, owners)
     decision = banks.accept_loss(settings, options.bank, signers, options.reason)
     return ResumedBank(decision=decision)
 

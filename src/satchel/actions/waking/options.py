@@ -1,17 +1,22 @@
 """Options of rehydration, quarantine and promotion."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.memories.operations import Actor, Ids, Reason, Texts, Type
-from satchel.actions.options import DryRun, OnProgress, TrustedKeys, UnsafeAccept
+from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids, Texts
+from satchel.actions.options import (
+    DryRun,
+    OnProgress,
+    ScopeOptions,
+    TrustOptions,
+)
 from satchel.actions.recall import Trust
 from satchel.errors import UsageError
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
 from satchel.ports.operations import Absent, Option, Options
-from satchel.rehydrate.asked import Enforce, Framing, Judge, Similarity, Style
+from satchel.rehydrate.asked import Framing, Judge, Similarity, Style
+from satchel.rehydrate.policy import Enforce
 
 SummariserName = Literal["sentences", "openai"]
 
@@ -29,7 +34,7 @@ def _summariser(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class RehydrateOptions(Options):
+class RehydrateOptions(ScopeOptions):
     """What the context is for, and how it is written. Settings decide what is not given."""
 
     task: Annotated[
@@ -67,14 +72,7 @@ class RehydrateOptions(Options):
     framing: Annotated[
         Framing | None, Option("How memories are delimited: encoded, or as the paper has it.")
     ] = None
-    type: Annotated[
-        Type | Sequence[Type] | None, Option("Only of this type. Repeatable.", mcp=True)
-    ] = ()
     trust: Annotated[Trust | None, Option("Only memories trusted at least this far.")] = None
-    user: Annotated[str | None, Option("Only of this user.")] = None
-    agent: Annotated[str | None, Option("Only of this agent.")] = None
-    run: Annotated[str | None, Option("Only of this run or conversation.")] = None
-    app: Annotated[str | None, Option("Only of this application.")] = None
     enforce: Annotated[
         Enforce | None, Option("Whose memories are withheld if they read like a prompt.")
     ] = None
@@ -116,12 +114,10 @@ FileFormat = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineOptions(RehydrateOptions):
+class PipelineOptions(RehydrateOptions, TrustOptions):
     """Options of rehydration, and how a file is read."""
 
     format: FileFormat = None
-    unsafe_accept: UnsafeAccept = ()
-    trusted_keys: TrustedKeys = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,18 +149,12 @@ class ScanOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewOptions(Options):
+class ReviewOptions(ForgetOptions):
     """Which memories were reviewed."""
-
-    memories: Ids
-    _: KW_ONLY
-    reason: Reason = None
-    actor: Actor = None
-    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseOptions(Options):
+class ReleaseOptions(ChangeOptions):
     """Which memories to release."""
 
     memories: Ids = ()
@@ -172,13 +162,11 @@ class ReleaseOptions(Options):
     own: Annotated[
         bool, Option("Release your own memories that an earlier version quarantined on reading.")
     ] = False
-    reason: Reason = None
-    actor: Actor = None
     dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
-class PromoteOptions(Options):
+class PromoteOptions(ChangeOptions):
     """Which memories to trust more."""
 
     memories: Annotated[
@@ -193,6 +181,4 @@ class PromoteOptions(Options):
     ]
     _: KW_ONLY
     trust: Annotated[Trust, Option("Trust class to raise them to.")] = "user"
-    reason: Reason = None
-    actor: Actor = None
     dry_run: DryRun = False

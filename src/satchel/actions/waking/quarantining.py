@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from satchel.actions.memories.changing import Moved, say_of
+from satchel.actions.memories.changing import MemoryChange, say_of
 from satchel.actions.memories.naming import find_memory
-from satchel.actions.memories.values import Memory, gist_of, memory_of, notes_of
+from satchel.actions.memories.values import Memory, memory_of, notes_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.options import NOT_FOR_MODELS
 from satchel.actions.permitted.owning import require_owner
@@ -26,6 +26,7 @@ from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
+from satchel.memory.labels import said_by_entry
 from satchel.memory.parts import Component
 from satchel.memory.records import State, Status
 from satchel.memory.times import now
@@ -34,7 +35,6 @@ from satchel.ports.rows import Filter
 from satchel.recall.trust import effective_trust
 from satchel.rehydrate.asked import ENFORCED
 from satchel.rehydrate.enforcing.judging import FROM_OUTSIDE, is_released, reasons_against
-from satchel.rehydrate.formatting import said_by_entry
 from satchel.seal.sealing import seal
 
 ACTOR = "satchel quarantine scan"
@@ -54,9 +54,7 @@ _LOOKED_THROUGH = 1 << 16
 class Flagged(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that reads like a prompt."""
 
-    id: str
-    type: str
-    text: str
+    memory: Memory
     trust: str
     reasons: list[str]
     quarantined: bool
@@ -164,7 +162,7 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
     asked: Any = options.enforce or bank.settings.options.rehydrate.enforce
     if asked not in ENFORCED:
         raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
-    flagged, count = list[Flagged](), 0
+    flagged, count, moment = list[Flagged](), 0, now()
     with bank.ledger.reading() as view:
         total = sum(view.head.counts.get(each, 0) for each in Component)
         for logged in view.newest(Filter(types=frozenset(Component))):
@@ -179,9 +177,7 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
             if reasons and not is_released(view, logged):
                 flagged.append(
                     Flagged(
-                        id=logged.record.id,
-                        type=logged.record.type,
-                        text=gist_of(logged.record.value),
+                        memory=memory_of(view, logged, moment=moment),
                         trust=trust.value,
                         reasons=reasons,
                         quarantined=trust in FROM_OUTSIDE,
@@ -200,7 +196,7 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
     items="memories",
     absent=NOT_FOR_MODELS,
 )
-def quarantine(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
+def quarantine(bank: OpenBank, options: ReviewOptions) -> list[MemoryChange]:
     """Quarantine memories: they are not recalled, listed or provided until they are released.
 
     Raises:
@@ -221,7 +217,7 @@ def quarantine(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
     items="memories",
     absent=NOT_FOR_MODELS,
 )
-def release(bank: OpenBank, options: ReleaseOptions) -> list[Moved]:
+def release(bank: OpenBank, options: ReleaseOptions) -> list[MemoryChange]:
     """Release memories: provide them as context although they read like a prompt.
 
     They stay released. Review each first: `satchel quarantine show ID`, `satchel show ID`.
@@ -244,7 +240,7 @@ def release(bank: OpenBank, options: ReleaseOptions) -> list[Moved]:
     items="memories",
     absent=NOT_FOR_MODELS,
 )
-def reject(bank: OpenBank, options: ReviewOptions) -> list[Moved]:
+def reject(bank: OpenBank, options: ReviewOptions) -> list[MemoryChange]:
     """Reject memories as false, in quarantine or not. Their text stays in the log, for the history.
 
     Raises:
@@ -263,7 +259,7 @@ def _moved(
     names: Sequence[str],
     move: Callable[[View, Logged], State | None],
     options: ReviewOptions | ReleaseOptions,
-) -> list[Moved]:
+) -> list[MemoryChange]:
     return say_of(bank, names, move, options.reason, options.actor, dry_run=options.dry_run)
 
 
@@ -298,13 +294,13 @@ def _quarantine(bank: OpenBank, flagged: Sequence[Flagged]) -> None:
     for start in range(0, len(flagged), _GROUP):
         group = flagged[start : start + _GROUP]
         with bank.ledger.reading() as view:
-            there = view.get([each.id for each in group])
+            there = view.get([each.memory.id for each in group])
             given = view.unchanged(there.values())
         bank.ledger.append(
             [
                 seal(
                     Status(
-                        target=each.id,
+                        target=each.memory.id,
                         state="quarantined",
                         reason="; ".join(each.reasons),
                         actor=ACTOR,

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.inferring.models import asking, reranker_of, summariser_of
+from satchel.actions.inferring.models import asking, reranker_of
+from satchel.actions.inferring.text_models import summariser_of
 from satchel.actions.memories.values import notes_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.options import FEW_FOR_MODELS

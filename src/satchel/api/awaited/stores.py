@@ -13,25 +13,20 @@ from collections.abc import (
     Callable,
     Coroutine,
     Generator,
-    Iterable,
-    Mapping,
-    Sequence,
 )
 from functools import partial, update_wrapper
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
-from satchel.api.away import away
+from satchel.api.away import ClosedOnExit, away
 from satchel.api.lazy import lazy
 from satchel.api.operations import Awaited, method
 
 if TYPE_CHECKING:
     from satchel.actions.banks import BankLine
-    from satchel.actions.configured.hooks import HookCounts, Listener
+    from satchel.actions.configured.hooks import HookCounts
     from satchel.actions.upkeep import operations
 else:
     operations = lazy("satchel.actions.upkeep.operations")
@@ -91,48 +86,24 @@ def _created_bank(satchel: plain_satchel.Satchel, made: BankLine) -> Bank:
     return Bank(plain_satchel.created_bank(satchel, made))
 
 
-class Satchel(Awaited, plain_satchel.StoreCalls):
+def _opening(plain: Callable[_P, plain_satchel.Satchel]) -> Callable[_P, Opening]:
+    """Return a function that opens a store when its result is awaited or entered."""
+
+    def open_(*args: _P.args, **options: _P.kwargs) -> Opening:
+        return Opening(partial(plain, *args, **options))
+
+    update_wrapper(open_, plain)
+    open_.__doc__ = f"To be awaited, or entered with ``async with``. {plain.__doc__}"
+    return open_
+
+
+class Satchel(ClosedOnExit, Awaited, plain_satchel.StoreCalls):
     """As ``satchel.Satchel``, awaited."""
 
     def __init__(self, plain: plain_satchel.Satchel) -> None:
         self._plain: plain_satchel.Satchel = plain
 
-    @classmethod
-    def open(  # noqa: PLR0913 - each is asked for on its own
-        cls,
-        store: str | Path | None = None,
-        *,
-        home: str | Path | None = None,
-        config: str | Path | None = None,
-        bank: str | None = None,
-        passphrase: str | None = None,
-        read_only: bool = False,
-        token: str | Path | None = None,
-        identities: Sequence[str | Path] = (),
-        file_passphrase: str | None = None,
-        hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
-        roots: str | Path | Sequence[str | Path] | None = None,
-    ) -> Opening:
-        """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
-
-        Args and Raises: as ``satchel.Satchel.open``.
-        """
-        return Opening(
-            partial(
-                plain_satchel.Satchel.open,
-                store,
-                home=home,
-                config=config,
-                bank=bank,
-                passphrase=passphrase,
-                read_only=read_only,
-                token=token,
-                identities=identities,
-                file_passphrase=file_passphrase,
-                hooks=hooks,
-                roots=roots,
-            )
-        )
+    open = staticmethod(_opening(plain_satchel.Satchel.open))
 
     async def bank(self, name: str | None = None, *, create: bool = False) -> Bank:
         """Open a bank; see ``satchel.Satchel.bank``."""
@@ -150,14 +121,6 @@ class Satchel(Awaited, plain_satchel.StoreCalls):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
 
 def _opened(
     method: Callable[Concatenate[Satchel, _P], Coroutine[Any, Any, _R]],
@@ -171,7 +134,7 @@ def _opened(
     return call
 
 
-class Opening(Awaitable[Satchel]):
+class Opening(ClosedOnExit, Awaitable[Satchel]):
     """A store that is going to be open: to be awaited, or entered with ``async with``.
 
     Whole banks can be moved without either: what is called first opens it. It is opened once.
@@ -197,14 +160,6 @@ class Opening(Awaitable[Satchel]):
 
     async def __aenter__(self) -> Satchel:
         return await self._once()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def _once(self) -> Satchel:
         async with self._one:

@@ -13,6 +13,7 @@ from satchel.memory.entries import Semantic
 from satchel.memory.parts import Scope
 from satchel.memory.records import Edge
 from satchel.ports.store import BLOCK_BITS, Change, Marked, Reader
+from satchel.ports.vectors import Generation
 
 _BLOCK = 1 << BLOCK_BITS
 _OWNER = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -21,7 +22,11 @@ _PLAIN = ("type", "kind", "agent", "run", "app", "session", "moment", "slot", "e
 
 
 def _blocks(
-    reader: Reader, first: int = 0, end: int | None = None, names: tuple[str, ...] = ("user",)
+    reader: Reader,
+    first: int = 0,
+    end: int | None = None,
+    names: tuple[str, ...] = ("user",),
+    bits: int = BLOCK_BITS,
 ) -> list[Any]:
     """Return what two stores say alike of blocks: all but the form of values."""
     return [
@@ -33,7 +38,7 @@ def _blocks(
             len(block.values),
             _by_seq(block.marked),
         )
-        for block in reader.column_blocks(BANK, names, first=first, end=end)
+        for block in reader.column_blocks(BANK, names, first=first, end=end, bits=bits)
     ]
 
 
@@ -69,6 +74,23 @@ def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
         assert both.same(partial(_blocks, end=1, names=("user", "type"))) == found[:1]
         assert both.same(partial(_marked, end=1)) == marked[:2]
         assert both.same(partial(_marked, first=1, end=1)) == []
+        (one,) = both.same(partial(_blocks, bits=BLOCK_BITS + 4))
+        assert one[:4] == (0, _BLOCK + 5, 0, _BLOCK + 4)
+        assert one[5] == marked
+        (few,) = both.same(partial(_blocks, bits=2, first=1, end=2))
+        assert few[:4] == (1, 4, 4, 7)
+
+
+def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
+    """They are the same as with one."""
+    with bench(store) as both:
+        both.append(*map(memory, range(5)))
+        both.append(memory(5), changes=(Change(1, 5, hold=False),))
+        with both.store.reading() as reader:
+            blocks = partial(reader.column_blocks, BANK, ("user", "type"), first=0)
+            assert [block.values for block in blocks(marked=False)] == [
+                block.values for block in blocks()
+            ]
 
 
 @given(_OWNERS, _OWNERS)
@@ -135,6 +157,10 @@ def test_rows_that_an_index_of_words_has_otherwise_are_told(store: StoreSubject)
         assert both.same(partial(_misindexed, rows=rows[2:4])) == []
         others = [*rows[:3], replace(rows[3], text="quite another text of many words"), rows[4]]
         assert both.same(partial(_misindexed, rows=others)) == [3]
+        first, *rest = (rows[3].text or "").split()
+        for words in ([*rest, first], ["another", *rest]):  # as many as before
+            others = [*rows[:3], replace(rows[3], text=" ".join(words)), rows[4]]
+            assert both.same(partial(_misindexed, rows=others)) == [3]
         lacking = [*rows[:4], replace(rows[4], id=rows[0].id[:-8] + "00000000")]
         assert both.same(partial(_misindexed, rows=lacking)) == [4]
 
@@ -153,6 +179,30 @@ def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> 
         both.append(memory(5), changes=changes)
         found = both.same(lambda reader: sorted(reader.word_positions(BANK)))
         assert found == [0, 2, 3, 5]
+
+
+def test_what_a_store_is_given_belongs_to_a_bank(store: StoreSubject) -> None:
+    """Nothing is left over when banks, vectors and files come and go."""
+    with bench(store) as both:
+        rows = both.append(*map(memory, range(3)), Edge(source="a", target="b", kind="c"))
+        both.append(memory(1), bank=OTHER, side={"note": b"one"})
+        with both.store.writing() as writing:
+            first = writing.blobs.put(BANK, [b"one"])
+            writing.blobs.put(BANK, [b"two"])
+            writing.blobs.put(OTHER, [b"one"])
+            if both.store.traits.vectors:
+                made = Generation("model", 2, 0)
+                writing.vectors.put(BANK, made, {rows[0].id: [1.0, 2.0]})
+                writing.vectors.put(BANK, Generation("model", 3, 0), {rows[0].id: [1.0, 2.0, 3.0]})
+        with both.store.reading() as reader:
+            assert reader.orphans() == []
+        with both.store.writing() as writing:
+            writing.blobs.drop(BANK, first)
+            if both.store.traits.vectors:
+                writing.vectors.drop(BANK, Generation("model", 2, 0))
+            writing.remove(OTHER)
+        with both.store.reading() as reader:
+            assert reader.orphans() == []
 
 
 __all__ = [name for name in dir() if name.startswith("test_")]

@@ -8,18 +8,26 @@ from satchel.disk.databases.scratch import scratch
 _TABLE = "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID;"
 _ADD = "INSERT OR IGNORE INTO held VALUES (?, ?)"
 
-MOST_IN_MEMORY = 1 << 17
-"""Keys, of some 100 bytes each with what holds them, from which they are moved to disk."""
+MOST_IN_MEMORY = 1 << 21
+"""Bytes of keys and values, with what holds them, from which they are moved to disk."""
 
-_MOST_BYTES = 1 << 23
-"""Bytes of values beyond which they are moved to disk, however few they are."""
+PLAN_TIMES = 8
+"""How much more the maps of an import's plan hold, which are asked about each record."""
+
+A_KEY, A_VALUE = 100, 50
+"""Bytes that a key takes beside its own, with its share of a table; and a value that has some."""
 
 
 class Keyed:
-    """Values by key. What is on disk is in a file without a name."""
+    """Values by key. What is on disk is in a file without a name.
 
-    def __init__(self) -> None:
+    Args:
+        times: How much more than others this map may hold in memory.
+    """
+
+    def __init__(self, *, times: int = 1) -> None:
         self._held = dict[bytes, bytes]()
+        self._most = times * MOST_IN_MEMORY
         self._bytes = 0
         self._db: sqlite3.Connection | None = None
 
@@ -37,8 +45,10 @@ class Keyed:
         if self._db is not None:
             self._db.executemany(_ADD, ((key, b"") for key in keys))
             return
-        held = self._held
+        held, before = self._held, len(self._held)
         held.update(dict.fromkeys((key for key in keys if key not in held), b""))
+        if keys:
+            self._bytes += (len(held) - before) * (A_KEY + len(keys[0]))
         self._move_if_large()
 
     def add_new(self, keys: Sequence[bytes]) -> bool:
@@ -103,11 +113,11 @@ class Keyed:
 
     def _put(self, key: bytes, value: bytes) -> None:
         self._held[key] = value
-        self._bytes += len(value)
+        self._bytes += A_KEY + len(key) + (A_VALUE + len(value) if value else 0)
         self._move_if_large()
 
     def _move_if_large(self) -> None:
-        if len(self._held) > MOST_IN_MEMORY or self._bytes > _MOST_BYTES:
+        if self._bytes > self._most:
             self._db = scratch(_TABLE, cache_kib=2048)
             self._db.executemany("INSERT INTO held VALUES (?, ?)", sorted(self._held.items()))
             self._held.clear()

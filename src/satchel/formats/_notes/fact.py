@@ -2,6 +2,8 @@
 
 import base64
 import re
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from satchel.disk.contained import parts_of
@@ -29,6 +31,33 @@ _MARKS = "#*->: \t"
 _HEAD = ("name", "description")
 
 
+_OF_THE_AGENT = frozenset({"SOUL.md", "USER.md", "IDENTITY.md", "AGENTS.md"})
+"""Files of a workspace, such as OpenClaw's, that say who the agent is and whom it works for."""
+
+_OF_A_DAY = re.compile(r"(?:^|/)memory/(\d{4}-\d{2}-\d{2})[^/]*\.md\Z", re.ASCII)
+
+
+class Usual(NamedTuple):
+    """What a file is without saying so, by its path."""
+
+    component: Component = Component.SEMANTIC
+    times: Mapping[str, Any] = MappingProxyType({})
+
+
+def usual_of(path: str) -> Usual:
+    """Return what a file at a path is if it does not say otherwise."""
+    if path in _OF_THE_AGENT:
+        return Usual(Component.IDENTITY)
+    day = _OF_A_DAY.search(path)
+    moment = None if day is None else read_time(day[1])
+    return Usual() if moment is None else Usual(Component.EPISODIC, {"occurred_at": moment})
+
+
+def is_workspace(paths: Collection[str]) -> bool:
+    """Tell whether files are those of a workspace, such as OpenClaw's: who it is, and its days."""
+    return not _OF_THE_AGENT.isdisjoint(paths) and any(usual_of(path).times for path in paths)
+
+
 class Fact(NamedTuple):
     """What a file says."""
 
@@ -40,15 +69,15 @@ class Fact(NamedTuple):
     text: str
 
     @classmethod
-    def read(cls, text: str) -> Self:
-        """Return what is in a file's text."""
-        front = split(text)
+    def read(cls, text: str, path: str = "") -> Self:
+        """Return what is in the text of a file, which may depend on its path."""
+        usual, front = usual_of(path), split(text)
         values = values_in(front.raw) if front.is_there else {}
         nested = values.pop("metadata", {})
         if not isinstance(nested, dict):
             nested = {"metadata": nested}
         found = {**nested, **values}
-        times = _times_in(found)
+        times = {**usual.times, **_times_in(found)}
         kind = found.pop("type") if isinstance(found.get("type"), str) else None
         words = front.body.removesuffix(_end_of(front.body))
         component = found.get("component")
@@ -58,7 +87,7 @@ class Fact(NamedTuple):
             if found.get(name) == said:
                 del found[name]
         tags = _tags_in(found)
-        return cls(_COMPONENTS.get(component, Component.SEMANTIC), kind, tags, times, found, words)
+        return cls(_COMPONENTS.get(component, usual.component), kind, tags, times, found, words)
 
     @classmethod
     def of(cls, entry: Entry, component: Component) -> Self:
@@ -98,10 +127,10 @@ def entry_of(identity: str, text: str) -> Entry:
         identity: Its path in the folder.
         text: All of it.
     """
-    fact, front = Fact.read(text), split(text)
+    fact, front = Fact.read(text, identity), split(text)
     end = _end_of(front.body)
     kept: Values = {}
-    if front.raw != _front_of(fact, None):
+    if front.raw != _front_of(fact, None, identity):
         kept["front"] = front.raw
     if end != "\n":
         kept["end"] = end
@@ -116,22 +145,26 @@ def entry_of(identity: str, text: str) -> Entry:
     )
 
 
-def file_of(record: Sealed, entry: Entry, report: Report) -> str:
-    """Return the file that a memory becomes.
+def file_of(record: Sealed, entry: Entry, path: str, report: Report) -> str:
+    """Return the file that a memory becomes at a path.
 
     What its source's file looked like is kept as long as it says the same.
     """
     fact = Fact.of(entry, Component(record.type))
     origin = entry.origin
     if origin is not None and origin.provider == NAME:
-        front = origin.as_written.get("front", _front_of(fact, None))
+        front = origin.as_written.get("front", _front_of(fact, None, path))
         end = origin.as_written.get("end", "\n")
         as_it_was = f"{front}{fact.text}{end}"
-        if origin.as_written and Fact.read(as_it_was) == fact and _parts(as_it_was, front, end):
+        if (
+            origin.as_written
+            and Fact.read(as_it_was, path) == fact
+            and _parts(as_it_was, front, end)
+        ):
             return as_it_was
     _count(record, fact, report)
     end = "" if fact.text.endswith("\r") else "\n"  # both would be the end of a line of Windows
-    return f"{_front_of(fact, report)}{fact.text}{end}"
+    return f"{_front_of(fact, report, path)}{fact.text}{end}"
 
 
 def _parts(text: str, front: Any, end: Any) -> bool:
@@ -163,7 +196,8 @@ def _is_another(name: str, fact: Fact) -> bool:
     return Fact.read(f"{_front_of(alone, None)}x\n") != alone
 
 
-def _front_of(fact: Fact, report: Report | None) -> str:
+def _front_of(fact: Fact, report: Report | None, path: str = "") -> str:
+    usual = usual_of(path)
     metadata = restore(fact.metadata)
     head, nested = dict[str, Any](), dict[str, Any]()
     for name, derived in zip(_HEAD, (slug(fact.text), summary(fact.text)), strict=True):
@@ -180,8 +214,9 @@ def _front_of(fact: Fact, report: Report | None) -> str:
         lines += [f"  {_key(name)}: {_spelled(said, report)}" for name, said in nested.items()]
     if fact.tags:
         lines.append(f"tags: {spelled(list(fact.tags))}")
-    lines += [f"{name}: {said}" for name, said in fact.times.items()]
-    if fact.component is not Component.SEMANTIC:
+    times = {name: said for name, said in fact.times.items() if usual.times.get(name) != said}
+    lines += [f"{name}: {said}" for name, said in times.items()]
+    if fact.component is not usual.component:
         lines.append(f"component: {fact.component}")
     return "\n".join((*lines, "---", "", ""))
 
@@ -230,7 +265,9 @@ def path_of(entry: Entry, words: str) -> str:
     """Return where a memory's file would best be, before it is known what else is there."""
     origin = entry.origin
     if origin is not None and origin.id and _is_a_path(origin.id) and is_from_here(entry):
-        return origin.id
+        is_timed = all(getattr(entry, name) is not None for name in usual_of(origin.id).times)
+        if is_timed:
+            return origin.id
     said = entry.metadata.get("name")
     return slug(said if isinstance(said, str) and said.strip() else words) + ".md"
 

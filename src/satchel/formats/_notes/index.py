@@ -1,7 +1,7 @@
 """``MEMORY.md``: a list of the files beside it, and whatever else somebody wrote into it.
 
-A line that links to a file of the folder is a part of the list, all else is memory, a paragraph
-each with its heading as a tag.
+A line that links to a file of the folder is a part of the list, all else is memory: each item of a
+list, and each other paragraph, with its heading as a tag.
 """
 
 import posixpath
@@ -24,6 +24,8 @@ MOST_KEPT = 1 << 18
 """Characters of an index that are kept as they are."""
 
 _LINK = re.compile(r"[ \t]*[-*+][ \t]+\[[^\]\n]*\]\(<?([^)>\n]*)>?\)[^\n]*")
+_ITEM = re.compile(r"[-*+][ \t]+(\S[^\n]*)")
+_RULE = re.compile(r"[-*+ \t]+")
 _OF_A_NOTE = frozenset({"id", "nonce", "type", "kind", "text", "tags", "origin"})
 _TITLE = "# Memory"
 _LINE_ENDS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -59,8 +61,23 @@ def index_in(text: str, names: Container[str], folder: str = "") -> Index:
     for each in paragraphs("\n".join(rest)):
         if each.heading is None and each.text.lstrip().startswith("#") and "\n" not in each.text:
             continue  # a heading above links, or above nothing
-        notes.append((words_of(each.heading) if each.heading else "", each.text))
+        heading = words_of(each.heading) if each.heading else ""
+        notes += [(heading, text) for text in _items(each.text)]
     return Index(links, notes)
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a list, each with what is indented below it; else the text as it is."""
+    items = list[str]()
+    for line in text.split("\n"):
+        item = _ITEM.fullmatch(line)
+        if item is not None and not _RULE.fullmatch(line):
+            items.append(item[1])
+        elif items and line.startswith((" ", "\t")):
+            items[-1] += f"\n{line}"
+        else:
+            return [text]
+    return items
 
 
 def _target(line: str, names: Container[str], folder: str) -> str | None:

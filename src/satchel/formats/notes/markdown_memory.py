@@ -6,7 +6,6 @@ what else stands there is metadata. What stands in the index itself is memory to
 written again is what it was, to the letter, as long as its memory says the same.
 """
 
-import re
 import unicodedata
 import zipfile
 from collections import Counter
@@ -17,7 +16,14 @@ from typing import ClassVar
 from satchel.disk.spool import Spool
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._chats.archive import ZIP_MAGIC, Archive, opened
-from satchel.formats._notes.fact import HELD, NAME, file_of, is_from_here, path_of
+from satchel.formats._notes.fact import (
+    HELD,
+    NAME,
+    file_of,
+    is_from_here,
+    is_workspace,
+    path_of,
+)
 from satchel.formats._notes.folder import MOST_FILES, member, packing
 from satchel.formats._notes.front import split, values_in
 from satchel.formats._notes.index import (
@@ -43,10 +49,6 @@ _LOOKED_AT = 16
 _WITH_AN_INDEX = frozenset({NAME, "claude_code"})
 _VAULT = ".obsidian"
 """The folder of a vault with Obsidian's own settings."""
-
-_WORKSPACE = frozenset({"SOUL.md", "USER.md", "IDENTITY.md", "AGENTS.md"})
-_DAILY = re.compile(r"(?:^|/)memory/\d{4}-\d{2}-\d{2}[^/]*\.md\Z", re.ASCII)
-"""What a workspace of OpenClaw has, besides its MEMORY.md."""
 
 _PERMANENT = frozenset({"title", "permalink"})
 """The front matter of a note of Basic Memory."""
@@ -122,7 +124,7 @@ def _is_folder(archive: Archive) -> bool:
     some = [file for file in archive.files if file.name.endswith(ENDING)]
     if some and any(_VAULT in name.split("/") for name in names):
         return True
-    if {file.path for file in some} & _WORKSPACE and any(map(_DAILY.search, names)):
+    if is_workspace(names):
         return True
     for file in some[:_LOOKED_AT]:
         with archive.stream(file) as stream:
@@ -175,7 +177,7 @@ class _Leaving:
             self._report.lost(record.type, f"a folder has at most {MOST_FILES:,} notes")
             return
         path = self._free(path_of(entry, words))
-        text = file_of(record, entry, self._report)
+        text = file_of(record, entry, path, self._report)
         count_members(record, HELD, NAME, self._report)
         with member(self._archive, path) as sink:
             sink.write(text.encode())

@@ -124,7 +124,7 @@ def _collect(document: SdkDocument) -> dict[str, _Held]:
         if digest(text.encode()) != entry.id:
             # A squatted id would later keep the real entry out as a duplicate.
             raise MalformedError(
-                "the id is not that of the content", field=f"{entry.pointer}/id"
+                "the ID does not match the content", field=f"{entry.pointer}/id"
             ).located(file=document.name, **entry.place)
         links = (*entry.value["parent_ids"], *entry.value.get("source_event_ids", ()))
         held[entry.id] = _Held(entry.component, entry.pointer, entry.place, text, links)

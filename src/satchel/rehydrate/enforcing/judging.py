@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.parts import Component, TrustClass
-from satchel.rehydrate.asked import Enforce
 from satchel.rehydrate.enforcing.hidden import hidden_in, turned
 from satchel.rehydrate.enforcing.imperatives import imperatives_in, may_tell
 from satchel.rehydrate.enforcing.shapes import shapes_in
 from satchel.rehydrate.framing.folding import letters_for_digits, looked_through
+from satchel.rehydrate.policy import Enforce
 
 PROMOTED_ONLY = frozenset({Component.IDENTITY.value, Component.PROCEDURAL.value})
 """Components that tell an agent who it is and what to do."""

@@ -27,7 +27,7 @@ WORTH_IT = 8 * 2**20
 
 _MOST_WORKERS = 8
 _MESSAGE_BYTES = 1 << 19
-_AHEAD = 4  # batches waiting for each worker
+_AHEAD = 2  # batches waiting for each worker
 _pack_row = struct.Struct(">32sBQ").pack
 
 

@@ -20,6 +20,7 @@ from satchel.stores.ladybug.schema import (
     EDGE,
     LINK_TABLES,
     NODE_BITS,
+    PIECE_BITS,
     SEQ_BITS,
     SEQ_MASK,
     Values,
@@ -50,6 +51,14 @@ _TOGETHER = 1 << 20
 """Bytes of records that are asked for together."""
 
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
+
+_OF_BANKS = (
+    ("Generation", "vectors"),
+    ("Blob", "files"),
+    ("Thing", "links"),
+    ("Slot", "keys"),
+)
+"""Tables whose rows name a bank, and what a person calls them."""
 
 
 class View(Statements):
@@ -137,22 +146,29 @@ class View(Statements):
             values["last" if newest_first else "first"] = last + (-1 if newest_first else 1)
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterable[ColumnBlock]:
         number, asked = self._number(bank), self._bounds(bank)
         if end is not None:
-            asked["last"] = asked["first"] + (end << BLOCK_BITS) - 1
-        asked["first"] += first << BLOCK_BITS
-        found = self._all(_MARKED, **asked, bank=number)
+            asked["last"] = asked["first"] + (end << bits) - 1
+        asked["first"] += first << bits
+        found = self._all(_MARKED, **asked, bank=number) if marked else []
         if any(row[1] != number for row in found):
             raise damaged(self._name, "a row says that it is of another bank")
-        marked = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
+        there = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
         rows = list[Any]()
         if names:
             listed = ", ".join(f"r.`{name}`" for name in names)
             cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, {listed} ORDER BY r.place"
             rows = self._all(cypher, **asked)
-        return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), marked)
+        return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), there, bits)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         asked = self._bounds(bank)
@@ -322,6 +338,43 @@ class View(Statements):
     def _bounds(self, bank: str) -> Values:
         first = self._number(bank) << SEQ_BITS
         return {"first": first, "last": first + SEQ_MASK}
+
+    def orphans(self) -> list[str]:
+        banks, generations, blobs = (
+            self._numbers(f"MATCH (n:{table}) RETURN n.number")
+            for table in ("Bank", "Generation", "Blob")
+        )
+        stretches = (
+            ("Record", "records", "bank", SEQ_BITS, banks),
+            ("TreeNode", "nodes of trees", "bank", NODE_BITS, banks),
+            ("Vector", "vectors", "generation", SEQ_BITS, generations),
+            ("Piece", "pieces of files", "file", PIECE_BITS, blobs),
+        )
+        found = list[str]()
+        for table, what, owner, bits, known in stretches:
+            cypher = f"MATCH (n:{table}) RETURN DISTINCT n.place - n.place % $size"
+            starts = self._numbers(cypher, size=1 << bits)
+            if not {start >> bits for start in starts} <= known:
+                found.append(f"there are {what} of no {owner}")
+        for table, what in _OF_BANKS:
+            if not self._numbers(f"MATCH (n:{table}) RETURN DISTINCT n.bank") <= banks:
+                found.append(f"there are {what} of no bank")
+        for table, what in (("Thing", "links"), ("Slot", "keys")):
+            prefix = "concat(CAST(n.bank, 'STRING'), ':')"
+            cypher = (
+                f"MATCH (n:{table}) WHERE NOT starts_with(n.key, {prefix}) RETURN n.bank LIMIT 1"
+            )
+            if self._numbers(cypher):
+                found.append(f"there are {what} of another bank")
+        if self._all("MATCH (b:Blob) WHERE b.digest IS NULL RETURN b.number LIMIT 1"):
+            found.append("there are files without a digest")
+        return found
+
+    def _numbers(self, cypher: str, **values: Any) -> set[int]:
+        found = {number for (number,) in self._all(cypher, **values)}
+        if not all(isinstance(number, int) for number in found):
+            raise damaged(self._name, "a column holds what it cannot")
+        return found
 
     @property
     def vectors(self) -> Vectors:

@@ -28,12 +28,15 @@ class Blobs(Statements):
     def _pieces(self, blob: int) -> Iterator[bytes]:
         # What is longer than any piece is never loaded.
         sql = (
-            "SELECT CASE WHEN octet_length(data) <= %s THEN data END FROM piece"
+            "SELECT part, CASE WHEN octet_length(data) <= %s THEN data END FROM piece"
             " WHERE blob = %s ORDER BY part"
         )
-        for (data,) in self._each(sql, PIECE_BYTES, blob, together=1):
+        found = self._each(sql, PIECE_BYTES, blob, together=1)
+        for expected, (part, data) in enumerate(found):
             if data is None:
                 raise damaged(self._name, "a piece of a blob is too long")
+            if part != expected:
+                raise damaged(self._name, "a piece of a blob is in another place")
             yield data
 
     def _blob(self, bank: str, digest: str) -> int | None:

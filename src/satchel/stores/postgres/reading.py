@@ -48,9 +48,9 @@ _ONE_BY_ONE = _NAMED.format(
 _MARKED = """
 SELECT seq, id, type, at, retired, hold FROM record
 WHERE bank = %s AND seq BETWEEN %s AND %s AND (retired IS NOT NULL OR hold)"""
-_BLOCKS = f"""
-SELECT seq >> {BLOCK_BITS}, count(*), min(seq), max(seq), {{columns}} FROM record
-WHERE bank = %s AND seq BETWEEN %s AND %s GROUP BY 1 ORDER BY 1"""  # noqa: S608 - our own names
+_BLOCKS = """
+SELECT seq >> {bits}, count(*), min(seq), max(seq), {columns} FROM record
+WHERE bank = %s AND seq BETWEEN %s AND %s GROUP BY 1 ORDER BY 1"""
 _TOGETHER = "convert_to(array_agg(\"{}\" ORDER BY seq)::text, 'UTF8')"
 _INDEXED_RIGHT = """
 SELECT word.seq FROM word JOIN unnest(
@@ -59,9 +59,47 @@ SELECT word.seq FROM word JOIN unnest(
 WHERE word.bank = %s AND (word.size, word.huge, word.terms) = (own.size, own.huge, own.terms)
 AND word.lexemes = own.lexemes::tsvector"""
 
+# The numbers that a table has are looked up one after another by an index that begins with them.
+_STRETCHES = """
+WITH RECURSIVE stretch AS (
+    SELECT min({column}) AS number FROM {table}
+    UNION ALL
+    SELECT (SELECT min({column}) FROM {table} WHERE {column} > stretch.number)
+    FROM stretch WHERE stretch.number IS NOT NULL
+)
+SELECT 1 FROM stretch WHERE number IS NOT NULL
+AND number NOT IN (SELECT number FROM {owners}) LIMIT 1"""
+_OTHERS = """
+SELECT 1 FROM {table} JOIN {owners} ON {owners}.number = {table}.{column}
+WHERE {table}.bank <> {owners}.bank LIMIT 1"""
+_ORPHANS = (
+    *(
+        (what, "bank", _STRETCHES.format(table=table, column="bank", owners="bank"))
+        for table, what in (
+            ("record", "records"),
+            ("link", "links"),
+            ("node", "nodes of trees"),
+            ("word", "words"),
+            ("generation", "vectors"),
+            ("blob", "files"),
+        )
+    ),
+    *(
+        (what, owner, sql.format(table=table, column=column, owners=column))
+        for table, what, column, owner in (
+            ("vector", "vectors", "generation", "generation"),
+            ("piece", "pieces of files", "blob", "file"),
+        )
+        for sql in (_STRETCHES, _OTHERS)
+    ),
+)
+"""What may belong to nothing, and what asks for it."""
+
 
 class View(Words):
     """One consistent view, on a connection inside a transaction."""
+
+    words_apart = True
 
     def __init__(self, session: Session, own: OwnTransactions) -> None:
         super().__init__(session)
@@ -141,19 +179,27 @@ class View(Words):
                 yield row
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterator[ColumnBlock]:
-        number, start = self._number(bank), first << BLOCK_BITS
-        last = MOST_PLACE if end is None else (end << BLOCK_BITS) - 1
-        marked = [
+        number, start = self._number(bank), first << bits
+        last = MOST_PLACE if end is None else (end << bits) - 1
+        found = self._all(_MARKED, number, start, last) if marked else []
+        rows = (
             Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
-            for seq, identity, tag, at, retired, hold in self._all(_MARKED, number, start, last)
-        ]
-        by_block = {block.number: block for block in column_blocks((), marked)}
+            for seq, identity, tag, at, retired, hold in found
+        )
+        by_block = {block.number: block for block in column_blocks((), rows, bits)}
         if not names:
             yield from by_block.values()
             return
-        sql = _BLOCKS.format(columns=", ".join(map(_TOGETHER.format, names)))
+        sql = _BLOCKS.format(bits=bits, columns=", ".join(map(_TOGETHER.format, names)))
         for block, count, low, high, *values in self._all(sql, number, start, last):
             there = by_block[block].marked if block in by_block else []
             yield ColumnBlock(block, count, low, high, tuple(values), there)
@@ -248,6 +294,14 @@ class View(Words):
     def word_positions(self, bank: str) -> Iterable[int]:
         sql = "SELECT seq FROM word WHERE bank = %s"
         return [seq for (seq,) in self._all(sql, self._number(bank))]
+
+    def orphans(self) -> list[str]:
+        found = [
+            f"there are {what} of no {owner}" for what, owner, sql in _ORPHANS if self._all(sql)
+        ]
+        if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
+            found.append("there are files without a digest")
+        return found
 
     @property
     def vectors(self) -> Vectors:

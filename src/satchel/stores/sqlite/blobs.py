@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from satchel.errors import UnknownBlobError
 from satchel.ports.blobs import PIECE_BYTES, Pieces
+from satchel.stores.sqlite.errors import damaged
+from satchel.stores.sqlite.schema import PIECE_BITS
 from satchel.stores.sqlite.statements import ID_PREFIX, Statements, raw_id
 
-_INDEX_BITS = 24
-"""Bits of a piece's place that hold its index: as many pieces as the largest database can hold."""
-
-_LAST = (1 << _INDEX_BITS) - 1
+_LAST = (1 << PIECE_BITS) - 1
 
 
 class Blobs(Statements):
@@ -27,15 +26,18 @@ class Blobs(Statements):
         blob = self._blob(bank, digest)
         if blob is None:
             raise UnknownBlobError(f"there is no blob {digest} in the bank", file=self._name)
-        return self._pieces(self._start(blob, _INDEX_BITS))
+        return self._pieces(self._start(blob, PIECE_BITS))
 
     def _pieces(self, first: int) -> Iterator[bytes]:
         sql = (
             # What is longer than any piece is never loaded.
-            "SELECT CASE WHEN length(data) <= ? THEN data END FROM piece"
+            "SELECT place, CASE WHEN length(data) <= ? THEN data END FROM piece"
             " WHERE place BETWEEN ? AND ? ORDER BY place"
         )
-        for (data,) in self._each(sql, PIECE_BYTES, first, first + _LAST, kinds=(bytes,)):
+        found = self._each(sql, PIECE_BYTES, first, first + _LAST, kinds=(int, bytes))
+        for expected, (place, data) in enumerate(found, first):
+            if place != expected:
+                raise damaged(self._name, "a piece of a file is in another place")
             yield data
 
     def _blob(self, bank: str, digest: str) -> int | None:
@@ -58,7 +60,7 @@ class BlobsWriting(Blobs):
             # It has a name once all of it has passed.
             sql = "INSERT INTO blob (bank, size) VALUES (?, 0) RETURNING number"
             blob = int(self._all(sql, number)[0][0])
-            rows = enumerate(pieces, blob << _INDEX_BITS)
+            rows = enumerate(pieces, blob << PIECE_BITS)
             self._many("INSERT INTO piece VALUES (?, ?)", rows)
             digest = pieces.digest
             self.drop(bank, digest)
@@ -70,6 +72,6 @@ class BlobsWriting(Blobs):
         blob = self._blob(bank, digest)
         if blob is not None:
             with self._whole():
-                first = self._start(blob, _INDEX_BITS)
+                first = self._start(blob, PIECE_BITS)
                 self._all("DELETE FROM piece WHERE place BETWEEN ? AND ?", first, first + _LAST)
                 self._all("DELETE FROM blob WHERE number = ?", blob)

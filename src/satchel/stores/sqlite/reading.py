@@ -1,6 +1,7 @@
 """Reading rows from the tables."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from types import NoneType
@@ -21,7 +22,7 @@ from satchel.stores._column_blocks import column_blocks
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.sqlite.blobs import Blobs
 from satchel.stores.sqlite.errors import damaged
-from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
+from satchel.stores.sqlite.schema import PIECE_BITS, SEQ_BITS, SEQ_MASK
 from satchel.stores.sqlite.statements import (
     ID_PREFIX,
     NODE_BITS,
@@ -31,6 +32,15 @@ from satchel.stores.sqlite.statements import (
     raw_slot,
 )
 from satchel.stores.sqlite.vectors import Vectors
+from satchel.stores.sqlite.word_index import (
+    FTS5_VERSION,
+    INSTANCES,
+    TOTALS,
+    VOCABULARY,
+    WordIndex,
+    WordIndexes,
+    varints,
+)
 
 _COLUMNS = (
     *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
@@ -63,9 +73,16 @@ _MARKED = f"""
 SELECT place, bank, id, type, at, retired, {_HOLD} FROM record
 WHERE place BETWEEN ? AND ? AND {_IS_MARKED}"""  # noqa: S608 - our own names
 _NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
+_NEWEST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
 _RAW = frozenset({"id", "slot", "body"})
 _MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
+_MANY = 1 << 14
+"""Positions of which the rows do not fit the cache."""
+
+_LITTLE = -1024
+"""KiB of the cache, as SQLite takes them."""
+
 _MOST_TERMS = 200
 _TOGETHER = 1024
 _MOST_MERGED = 16
@@ -87,8 +104,11 @@ class View(Banks):
         connection: The connection.
         name: Of the file, for errors.
         spreads: What is known of words; nothing is kept where what is seen may be taken back.
+        indexes: The index of words, where it was read before.
         serial: Of the connection, among those of the store.
     """
+
+    words_apart = True
 
     def __init__(
         self,
@@ -96,10 +116,12 @@ class View(Banks):
         name: str,
         spreads: Spreads | None = None,
         *,
+        indexes: WordIndexes | None = None,
         serial: int = 0,
     ) -> None:
         super().__init__(connection, name)
         self._spreads = spreads
+        self._indexes = {} if indexes is None else indexes
         self._serial = serial
         self._numbers = dict[str, int]()
 
@@ -206,18 +228,51 @@ class View(Banks):
             yield f"{_SELECT} WHERE", wanted
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterator[ColumnBlock]:
-        number, size = self._number(bank), 1 << BLOCK_BITS
+        number = self._number(bank)
         start = number << SEQ_BITS
-        place = start + (first << BLOCK_BITS)
-        last = start + (SEQ_MASK if end is None else (end << BLOCK_BITS) - 1)
-        if not names:
-            yield from column_blocks((), self._marked(number, place, last))
+        place = start + (first << bits)
+        last = start + (SEQ_MASK if end is None else (end << bits) - 1)
+        with self._little_cache(place, last):
+            if names:
+                yield from self._blocks_of(names, place, last, bits, marked=marked)
+            else:
+                there = self._marked(number, place, last) if marked else ()
+                yield from column_blocks((), there, bits)
+
+    @contextmanager
+    def _little_cache(self, first: int, last: int) -> Iterator[None]:
+        """Go through many rows with little of the cache.
+
+        What is read so is not read again soon, and to fill the cache, whose memory is new in a new
+        process, takes half as long as to read.
+        """
+        ((newest,),) = self._all(_NEWEST, first, last)
+        if newest is None or newest - first < _MANY:
+            yield
             return
+        before = self._connection.pragma("cache_size")
+        self._connection.pragma("cache_size", _LITTLE)
+        try:
+            yield
+        finally:
+            self._connection.pragma("cache_size", before)
+
+    def _blocks_of(
+        self, names: Sequence[str], place: int, last: int, bits: int, *, marked: bool
+    ) -> Iterator[ColumnBlock]:
+        number, size = place >> SEQ_BITS, 1 << bits
         # SQLite puts the values of a block together: that takes half as long as to fetch them.
         sql = (
-            f"SELECT count(*), sum({_IS_MARKED}),"  # noqa: S608 - our own names
+            f"SELECT count(*), {f'sum({_IS_MARKED})' if marked else '? < 0'},"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
         )
         while place <= last:
@@ -227,13 +282,13 @@ class View(Banks):
                 ((following,),) = self._all(_NEXT, place, last)
                 if following is None:
                     return
-                place = following >> BLOCK_BITS << BLOCK_BITS
+                place = following >> bits << bits
                 continue
             if rows < size:
                 ((low, high),) = self._all(_ENDS, low, high)
-            marked = self._marked(number, low, high) if marks else []
-            block = (place & SEQ_MASK) >> BLOCK_BITS
-            yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), marked)
+            there = self._marked(number, low, high) if marks else []
+            block = (place & SEQ_MASK) >> bits
+            yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), there)
             place += size
 
     def _marked(self, number: int, first: int, last: int) -> list[Marked]:
@@ -271,8 +326,10 @@ class View(Banks):
         column = "target" if incoming else "source"
         sql = f"SELECT DISTINCT place FROM link WHERE bank = ? AND {column} = ? ORDER BY place"  # noqa: S608 - one of two words
         places = [place for (place,) in self._all(sql, self._number(bank), end, kinds=(int,))]
-        found = self._in(f"{_SELECT} WHERE place IN ", places, _KINDS)
-        yield from sorted(map(_row, found), key=lambda row: row.seq)
+        for start in range(0, len(places), _TOGETHER):
+            some = places[start : start + _TOGETHER]
+            found = self._in(f"{_SELECT} WHERE place IN ", some, _KINDS)
+            yield from sorted(map(_row, found), key=lambda row: row.seq)
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: LinkKinds, limit: int
@@ -373,9 +430,8 @@ class View(Banks):
         return bool(there)
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
-        """As the port says; of the words it compares how many there are, not which."""
         number, before = self._number(bank), dict[tuple[str, str], str]()
-        first = number << SEQ_BITS
+        first, words = number << SEQ_BITS, self._word_index().comparing()
         sql = "SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?"
         bounds = first + rows[0].seq, first + rows[-1].seq
         there = {place - first: size for place, size in self._all(sql, *bounds, kinds=(int, bytes))}
@@ -383,18 +439,90 @@ class View(Banks):
         found = dict(self._in(by_id, [raw_id(row.id) for row in rows], (int, bytes)))
         wrong = [row.seq for row in rows if found.get(first + row.seq) != raw_id(row.id)]
         for row in rows:
-            terms, expected = self.indexed_text(number, row, before), None
+            terms, expected, stems = self.indexed_text(number, row, before), None, list[str]()
             if row.text and is_searched(row):
-                expected = _varint(len(matching.stems(terms)))
-            if there.get(row.seq) != expected:
+                stems = matching.stems(terms)
+                expected = _varint(len(stems))
+            if there.get(row.seq) != expected or not words.are(first + row.seq, stems):
                 wrong.append(row.seq)
         return wrong
 
     def word_positions(self, bank: str) -> Iterable[int]:
         first = self._number(bank) << SEQ_BITS
-        sql = "SELECT id - ? FROM words_docsize WHERE id BETWEEN ? AND ?"
-        found = self._all(sql, first, first, first + SEQ_MASK, kinds=(int,))
-        return (place for (place,) in found)
+        sql = "SELECT id FROM words_docsize WHERE id BETWEEN ? AND ?"
+        found = {place for (place,) in self._all(sql, first, first + SEQ_MASK, kinds=(int,))}
+        found.update(self._word_index().between(first, first + SEQ_MASK))
+        return [place - first for place in found]
+
+    def orphans(self) -> list[str]:
+        numbers = "SELECT number FROM {}"
+        banks, generations, blobs = (
+            {number for (number,) in self._all(numbers.format(table), kinds=(int,))}
+            for table in ("bank", "generation", "blob")
+        )
+        stretches = (
+            ("record", "records", "bank", SEQ_BITS, banks),
+            ("node", "nodes of trees", "bank", NODE_BITS, banks),
+            ("vector", "vectors", "generation", SEQ_BITS, generations),
+            ("piece", "pieces of files", "file", PIECE_BITS, blobs),
+        )
+        found = [
+            f"there are {what} of no {owner}"
+            for table, what, owner, bits, known in stretches
+            if not self._stretches(table, bits) <= known
+        ]
+        for table, what in (("link", "links"), ("generation", "vectors"), ("blob", "files")):
+            sql = f"SELECT DISTINCT bank FROM {table}"  # noqa: S608 - our own names
+            if not {number for (number,) in self._all(sql, kinds=(int,))} <= banks:
+                found.append(f"there are {what} of no bank")
+        if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
+            found.append("there are files without a digest")
+        if not banks.issuperset(self._word_index().banks()):
+            found.append("there are words of no bank")
+        return found
+
+    def _stretches(self, table: str, bits: int) -> set[int]:
+        """Return the numbers that a table has stretches of, each looked up by the key."""
+        found, start = set[int](), -(1 << 63)
+        sql = f"SELECT min(place) FROM {table} WHERE place >= ?"  # noqa: S608 - our own names
+        while (place := self._all(sql, start)[0][0]) is not None:
+            number = place >> bits
+            found.add(number)
+            start = (number + 1) << bits
+            if start >= 1 << 63:
+                break
+        return found
+
+    def _word_index(self) -> WordIndex:
+        """Return the index of words, read and checked once for as long as nobody writes.
+
+        Raises:
+            StoreDamagedError: If it contradicts itself.
+        """
+        moment = self.stamp(), self._connection.total_changes()
+        found = self._indexes.get(moment)
+        if found is None:
+            self._require_sound_words()
+            self._all(VOCABULARY)
+            found = WordIndex(self._each(INSTANCES, kinds=None))
+            if self._connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
+                self._indexes.clear()  # what is seen while one writes may be taken back
+                self._indexes[moment] = found
+        return found
+
+    def _require_sound_words(self) -> None:
+        """Require that the tables of the index of words fit together."""
+        problems = [text for (text,) in self._all("PRAGMA integrity_check(words)")]
+        if problems != ["ok"]:
+            raise damaged(self._name, f"the index of words is damaged: {problems[0]}")
+        totals = self._all(TOTALS, kinds=(bytes,))
+        told = varints(totals[0][0]) if totals else []
+        sizes = self._all("SELECT sz FROM words_docsize", kinds=(bytes,))
+        counted = [len(sizes), sum(sum(varints(size)) for (size,) in sizes)]
+        if (told or [0, 0]) != counted:
+            raise damaged(self._name, "the index of words counts other words than it has")
+        if self._all("SELECT k, v FROM words_config") != [("version", FTS5_VERSION)]:
+            raise damaged(self._name, "the index of words has settings that are not ours")
 
     def indexed_text(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
         """Return the words to index of a row: its own, and those of the one before it.

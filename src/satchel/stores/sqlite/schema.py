@@ -24,6 +24,9 @@ SEQ_BITS = 40
 
 SEQ_MASK = (1 << SEQ_BITS) - 1
 
+PIECE_BITS = 24
+"""Bits of a piece's place that hold its index: as many pieces as the largest database can hold."""
+
 SLOT_INDEX = (
     "CREATE UNIQUE INDEX record_slot ON record (bank, slot)"
     " WHERE slot IS NOT NULL AND retired IS NULL"

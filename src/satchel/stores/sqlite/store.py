@@ -46,6 +46,7 @@ from satchel.stores.sqlite.opening import (
 )
 from satchel.stores.sqlite.reading import Spreads, View
 from satchel.stores.sqlite.schema import VERSION, found_version, make
+from satchel.stores.sqlite.word_index import WordIndexes
 from satchel.stores.sqlite.writing import Transaction
 
 BUSY_MS = 30_000
@@ -111,6 +112,7 @@ class SqliteStore:
         self._secret = None if key is None else key.secret
         self._local = threading.local()
         self._spreads: Spreads = {}
+        self._word_indexes: WordIndexes = {}
         self._open: list[apsw.Connection] = []
         self._log: Log | None = None
         self._serials = count(1)
@@ -130,7 +132,7 @@ class SqliteStore:
         """
         connection, seen, serial = self._opened()
         if connection.in_transaction:  # within a block of the same thread: the same view
-            yield View(connection, self.name, serial=serial)
+            yield View(connection, self.name, indexes=self._word_indexes, serial=serial)
             return
         alone = nullcontext() if seen is None else undisturbed(self.path, seen)
         try:
@@ -140,7 +142,13 @@ class SqliteStore:
                 translated(self.name, connection),
                 deferred(connection, here),
             ):
-                yield View(connection, self.name, self._spreads, serial=serial)
+                yield View(
+                    connection,
+                    self.name,
+                    self._spreads,
+                    indexes=self._word_indexes,
+                    serial=serial,
+                )
         except StoreBusyError:
             self._disturbed = True  # the next view is to stand
             raise

@@ -16,6 +16,8 @@ def values_of(kind: str) -> list[str]:
     list_values = _LISTED.get(kind)
     if list_values is None:
         return kind.split("|")
+    if kind in _OWNERS and state.settings.token is not None:
+        return []
     with suppress(SatchelError, OSError):
         return sorted(list_values())
     return []
@@ -47,3 +49,6 @@ _LISTED: dict[str, Callable[[], Iterable[str]]] = {
     "key": _keys,
     "destination": _destinations,
 }
+
+_OWNERS = {"bank", "key", "destination"}
+"""What the holder of a token is not told."""

@@ -35,7 +35,6 @@ from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
 _REFUSED = 3
-_OWNERS = {"own": "you", "stranger": "untrusted"}
 
 banks = Group(help="Manage banks: each is the memory of one agent.")
 
@@ -126,7 +125,11 @@ def _show_banks(listed: Sequence[actions.BankLine]) -> int:
                 [
                     bank.name or "",
                     "" if bank.records is None else f"{bank.records:,}",
-                    "refused" if bank.problem else _OWNERS.get(bank.standing or "", ""),
+                    "refused"
+                    if bank.problem
+                    else "you"
+                    if bank.standing == "own"
+                    else bank.standing or "",
                     "yes" if bank.default else "",
                     bank.id,
                 ]

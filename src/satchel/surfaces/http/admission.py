@@ -25,7 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from satchel.errors import MalformedError, PermissionRefusedError, UsageError
 from satchel.seal.encoding.strict_json import plain_value
-from satchel.surfaces.http.answers import problem
+from satchel.surfaces.http.answers import PROBLEM, problem
 from satchel.surfaces.http.clients.connections import Connections
 from satchel.surfaces.http.gateway import ADMIN, PROOF, TOKEN, Caller, Gateway, Holder
 from satchel.surfaces.http.guard import Bounds, announces_body
@@ -38,6 +38,11 @@ _LARGE = 256 << 10
 
 _CALLER, _BODY, _VALUE = "satchel.caller", "satchel.body", "satchel.value"
 _NO_BODY, _SHOWN = "this takes no body", 80
+
+_PROBLEM: dict[str, Any] = {
+    "description": "What is wrong: RFC 9457, with our code.",
+    "content": {PROBLEM: {"schema": {"type": "object"}}},
+}
 
 
 class Access(Enum):
@@ -370,7 +375,7 @@ class _Parsed(Request):
 
 def routes(**more: Any) -> APIRouter:
     """Return a router of such routes."""
-    return APIRouter(route_class=Route, **more)
+    return APIRouter(route_class=Route, responses={"4XX": _PROBLEM, "5XX": _PROBLEM}, **more)
 
 
 def _all(dependant: Dependant) -> list[Dependant]:

@@ -35,6 +35,7 @@ from satchel.surfaces.http.routes import (
     moving,
     page,
     sessions,
+    settings,
     tokens,
     waking,
 )
@@ -44,17 +45,12 @@ from satchel.surfaces.http.routes.keeping import memories as memories_kept
 from satchel.surfaces.mcp import has_extra
 
 _ROUTERS = (
-    *(about, banks, entries, moving, artifacts, tokens, files, jobs),
+    *(about, settings, banks, entries, moving, artifacts, tokens, files, jobs),
     *(waking, sessions, backups, banks_kept, memories_kept, backups_kept, page),
 )
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
 _LONGEST, _GONE = 200, 499
 _THREADS = 8
-
-_PROBLEM = {
-    "description": "What is wrong: RFC 9457, with our code.",
-    "content": {"application/problem+json": {"schema": {"type": "object"}}},
-}
 
 
 def application(
@@ -83,7 +79,6 @@ def application(
         version=versions()["satchel"],
         summary="The memory of AI agents: kept, proved, moved, shared.",
         lifespan=_lifespan,
-        responses={"4XX": _PROBLEM, "5XX": _PROBLEM},
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         openapi_url=None,  # ours is made once: whoever asks for it costs nothing
@@ -92,9 +87,10 @@ def application(
         connections = Connections(bounds.unknown)
     admission = Admission(gateway, bounds, connections)
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
-    app.state.admission = admission
+    app.state.admission, app.state.bounds = admission, bounds
+    # Routes as they are: of a router that is included, each is built again for each application.
     for router in routers(only_mcp=only_mcp):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     plain = app.openapi
     app.openapi = cache(lambda: with_examples(plain()))  # type: ignore[method-assign]  # as FastAPI has it
     app.add_exception_handler(SatchelError, _refused)

@@ -243,6 +243,11 @@ class Gateway:
         return proved_request(chain, value, self.verifier, now(), action)
 
     @property
+    def has_operator_token(self) -> bool:
+        """Whether the operator has to show a token; else whoever is on this machine is it."""
+        return self._admin is not None
+
+    @property
     def is_alone(self) -> bool:
         """Whether servers on other machines do not see which requests were made here."""
         return not self._board.shared

@@ -55,8 +55,8 @@ async function asked(where, options = {}, tries = 1) {
   if (answer.status === 403 && said.code === "permission.refused" && await signedIn(token)) {
     return asked(where, options, tries);
   }
-  // It is busy, or this asks too often: what changes nothing is asked again, as it says when.
-  if ([429, 503].includes(answer.status) && !options.method && tries < TRIES) {
+  // This asks too often, so nothing was done; or it is busy: what changes nothing is asked again, as it says when.
+  if ((answer.status === 429 || (answer.status === 503 && !options.method)) && tries < TRIES) {
     await pause(Math.min(10, Number(answer.headers.get("Retry-After")) || 1) * tries);
     return asked(where, options, tries + 1);
   }

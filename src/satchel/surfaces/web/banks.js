@@ -4,6 +4,7 @@ import { get, path, post } from "./asking.js";
 import { spanName, timeline } from "./drawing.js";
 import { bytes, check, chip, chips, clipped, count, date, day, el, empty, field, highlighted, json, link, mono, more, notes, number, options, quiet, short, soft, to, when } from "./making.js";
 import { badge, gist, remembering } from "./memory.js";
+import { selection } from "./selection.js";
 import { into, told } from "./telling.js";
 
 const AT_ONCE = 3, IN_EACH = 5, FACETS = 12;
@@ -21,7 +22,7 @@ async function soon(work) {
 }
 
 // Counting a bank verifies all of it: that is done for the cards that are seen.
-function whenSeen(node, work) {
+export function whenSeen(node, work) {
   const seen = new IntersectionObserver((found) => {
     if (!found.some((one) => one.isIntersecting)) return;
     seen.disconnect();
@@ -112,14 +113,17 @@ const WHY = { words: "same words", phrase: "same phrase", meaning: "similar mean
 // What is shown of how a result matched is what its score is made of; the number says nothing to anybody.
 const why = (one) => Object.entries(WHY).filter(([name]) => (one.why?.[name] ?? 0) > 0.05).map(([, said]) => said).join(", ");
 
-const results = (id, found) => el("ol", { class: "list" }, found.memories.map((one) => el("li", {},
+const results = (id, found, pick) => el("ol", { class: "list" }, found.memories.map((one) => item(pick?.(one),
   el("a", { class: "said", href: to("b", id, "e", one.id) }, highlighted(one.text, [...(one.terms ?? []), ...(found.plan?.terms ?? [])])),
   chips(one.type, `trust: ${one.trust}`, why(one) ? chip(why(one)) : null, created(one) ? when(created(one)) : null))));
+
+// A memory in a list, with a checkbox where it can be selected.
+const item = (picked, ...parts) => (picked ? el("li", { class: "pickable" }, picked, el("div", {}, parts)) : el("li", {}, parts));
 
 const figures = (rows) => el("div", { class: "figures" }, rows.filter(Boolean).map(([what, much, where]) =>
   el(where ? "a" : "div", { href: where, class: where ? "figure" : null }, el("b", {}, number(much)), el("span", { class: "soft small" }, what))));
 
-export async function bank(id, query) {
+export async function bank(id, query, again) {
   const stats = await get(path("banks", id));
   const list = el("div"), months = stats.months ?? {};
   const span = /^\d{4}(-\d{2})?$/.test(query.get("when") ?? "") ? query.get("when") : "";
@@ -140,7 +144,8 @@ export async function bank(id, query) {
   const go = () => { location.hash = address({}); };
   for (const one of [type, time, past]) one.addEventListener("change", go);
   sort.addEventListener("change", () => { location.hash = address({ sort: sort.value }); });
-  into(list, () => (query.get("q") ? recalled(id, query, span) : page(id, query, span)));
+  const picked = selection(id, again); // counts and facets change, too
+  into(list, () => (query.get("q") ? recalled(id, query, span, picked) : page(id, query, span, picked)));
   return [
     figures([
       ["memories", stats.memories], ["log entries", stats.records, to("b", id, "log")], ["imports", stats.imports, to("b", id, "import")],
@@ -182,7 +187,7 @@ function bounds(span) {
   return { since: first([year, month ?? 1]), until: first(after) };
 }
 
-async function recalled(id, query, span) {
+async function recalled(id, query, span, { bar, head, pick }) {
   const found = await post(path("banks", id, "recall"), {
     text: query.get("q"), limit: 50, explain: true, code: false, ...bounds(span),
     ...(query.get("type") ? { type: query.get("type") } : {}), ...(query.get("user") ? { user: query.get("user") } : {}),
@@ -190,9 +195,10 @@ async function recalled(id, query, span) {
   });
   if (!found.memories.length) return [empty("No memories found.", "Try other words, or another month, type, user or tag."), notes(found.notes)];
   return [
-    el("h2", {}, count(found.memories.length, "result")),
+    head(el("h2", {}, count(found.memories.length, "result"))),
     soft("Best match first."),
-    results(id, found),
+    results(id, found, pick),
+    bar,
     notes(found.notes),
     el("p", { class: "soft small" }, `Verified against the signed log of ${count(found.proved_by.size, "record")}, root `,
       mono(short(found.proved_by.root))),
@@ -201,7 +207,7 @@ async function recalled(id, query, span) {
 
 const created = (one) => one.occurred_at ?? one.created_at ?? one.arrived_at ?? "";
 
-const row = (id, one, other) => el("li", {},
+const row = (id, one, other, pick) => item(pick(one),
   el("a", { class: "said", href: to("b", id, "e", one.id) }, clipped(gist(one), 400)),
   chips(one.type, one.state === "current" ? null : chip(one.state, "bad"), badge(one),
     one.held ? chip("in quarantine", "bad") : null,
@@ -209,7 +215,7 @@ const row = (id, one, other) => el("li", {},
     one.origin?.provider ? `from ${one.origin.provider}` : null, other));
 
 // By when memories were added here, or by when they happened or were created; days follow the same date.
-async function page(id, query, span, after) {
+async function page(id, query, span, picked, after) {
   const sort = sorted(query, span), byAdded = sort === "added";
   const found = await get(path("banks", id, "entries"), {
     limit: 50, after, sort, type: query.get("type"), user: query.get("user"), tags: query.get("tag"),
@@ -228,15 +234,16 @@ async function page(id, query, span, after) {
   }
   const rest = el("div");
   if (found.next !== undefined) {
-    rest.append(el("p", {}, quiet("Show older", () => into(rest, () => page(id, query, span, found.next)))));
+    rest.append(el("p", {}, quiet("Show older", () => into(rest, () => page(id, query, span, picked, found.next)))));
   }
   if (!found.memories.length && after === undefined) {
     return ["type", "user", "tag"].some((name) => query.get(name)) || span ? empty("No memories found.", "Choose another month, type, user or tag.")
       : empty("There are no memories yet.", "Write the first with ", el("strong", {}, "New memory"), ", or ", link(to("b", id, "import"), "import a file"), ".");
   }
   return [
-    after === undefined ? el("h2", {}, span ? spanName(span) : byAdded ? "Newest" : "By date created") : null,
-    days.map(([its, some]) => [el("h3", {}, day(its)), el("ul", { class: "list" }, some.map((one) => row(id, one, other(one))))]),
+    after === undefined ? picked.head(el("h2", {}, span ? spanName(span) : byAdded ? "Newest" : "By date created")) : null,
+    days.map(([its, some]) => [el("h3", {}, day(its)), el("ul", { class: "list" }, some.map((one) => row(id, one, other(one), picked.pick)))]),
     rest,
+    after === undefined ? picked.bar : null,
   ];
 }

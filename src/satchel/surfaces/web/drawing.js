@@ -117,9 +117,9 @@ export function provenance(near, address, retracted = []) {
     const own = thing.id === near.start.id, gone = thing.state !== "current";
     const look = [own ? "self" : "", gone ? "gone" : "", retracted.includes(thing.id) ? "retracted" : ""].filter(Boolean).join(" ");
     return svg("a", { href: address(thing.id), class: look || null, "aria-current": own ? "true" : null },
-      svg("title", {}, thing.text ?? thing.id),
+      svg("title", {}, thing.memory?.text ?? thing.id),
       svg("rect", { class: "node", x, y, width: wide, height: HIGH, rx: 8 }),
-      svg("text", { x: x + 10, y: y + 19 }, clipped(thing.text || short(thing.id), most)),
+      svg("text", { x: x + 10, y: y + 19 }, clipped(thing.memory?.text || short(thing.id), most)),
       svg("text", { class: "soft", x: x + 10, y: y + 36 }, clipped([own ? "this memory" : thing.type, gone ? thing.state : ""].filter(Boolean).join(", "), most)));
   });
   const drawing = narrow

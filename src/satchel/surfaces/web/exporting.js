@@ -9,7 +9,8 @@ import { into, told } from "./telling.js";
 const STEPS = ["Choose", "Review", "Download"];
 const FIRST = "pam";
 
-export async function exporting(bank) {
+export async function exporting(bank, query) {
+  const ids = (query.get("ids") ?? "").split(",").filter(Boolean);
   const { formats } = await get(path("formats"));
   const written = formats.filter((one) => one.writes)
     .sort((one, other) => (other.name === FIRST) - (one.name === FIRST) || one.title.localeCompare(other.title));
@@ -23,6 +24,7 @@ export async function exporting(bank) {
   const step = (now) => at.replaceChildren(steps(now, STEPS));
   const wanted = () => {
     const chosen = types.filter((one) => one.checked).map((one) => one.name);
+    if (ids.length) return { to: format.value, ids, unsigned: String(!sign.checked) };
     return {
       to: format.value, type: chosen.length === types.length ? [] : chosen,
       tags: tags.value.split(/[,\s]+/).filter(Boolean), since: since.value, until: until.value, unsigned: String(!sign.checked),
@@ -40,8 +42,9 @@ export async function exporting(bank) {
     into(place, () => preview(bank, query, place, step));
   } },
   el("label", { class: "wide" }, "Format", format),
-  el("fieldset", {}, el("legend", {}, "Types"), types.map((one) => check(one, one.name))),
-  el("div", { class: "row whole" }, field("Tags (any of them)", tags), field("From", since), field("Until (exclusive)", until),
+  ids.length ? el("p", { class: "whole" }, el("strong", {}, `${count(ids.length, "selected memory", "selected memories")}. `), link(to("b", bank, "export"), "Choose by type, tag and date instead"))
+    : el("fieldset", {}, el("legend", {}, "Types"), types.map((one) => check(one, one.name))),
+  el("div", { class: "row whole" }, ids.length ? null : [field("Tags (any of them)", tags), field("From", since), field("Until (exclusive)", until)],
     check(sign, "Sign (if the format supports it)"), el("button", { class: "end" }, "Preview")));
   return [at, soft("The preview counts what the format cannot hold."), form, place];
 }

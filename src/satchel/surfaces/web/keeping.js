@@ -4,37 +4,45 @@ import { get, path, post } from "./asking.js";
 import { button, chip, chips, copyable, count, el, empty, facts, field, link, mono, notes, number, quiet, soft, table, to, when } from "./making.js";
 import { gist } from "./memory.js";
 import { latest } from "./receipts.js";
+import { selection } from "./selection.js";
 import { into, told, tried, watched } from "./telling.js";
 
-export async function quarantine(bank) {
+export async function quarantine(bank, again) {
+  const { bar, head, pick } = selection(bank, again);
   const found = await get(path("banks", bank, "quarantine"));
   if (!found.held.length) return empty("Nothing is in quarantine.", "Suspected prompt injections are quarantined until you review them.");
   return [
     soft("Suspected prompt injections. No model sees them until you release them."),
-    el("ul", { class: "list" }, found.held.map((one) => held(bank, one))),
+    head(),
+    el("ul", { class: "list" }, found.held.map((one) => held(bank, one, pick(one.memory)))),
+    bar,
     found.more ? soft("There are more than are shown here.") : null,
     notes(found.notes),
   ];
 }
 
-function held(bank, one) {
+function held(bank, one, picked) {
   const reason = el("input", { name: "reason", maxlength: 1000, autocomplete: "off", "aria-label": "Reason", placeholder: "Reason (optional)" });
   const place = el("div", { "aria-live": "polite" });
   const judge = (word, said) => tried(place, async () => {
     await post(path("banks", bank, "quarantine", word), { memories: [one.memory.id], reason: reason.value.trim() || null });
     told(said);
     row.tabIndex = -1;
+    const [box] = picked.children;
+    box.checked = false;
+    box.disabled = true; // it has been reviewed
+    box.dispatchEvent(new Event("change"));
     row.replaceChildren(soft(said, " ", link(to("b", bank, "e", one.memory.id), "View memory")));
     row.focus();
   });
-  const row = el("li", { class: "held" },
+  const row = el("div", { class: "held" },
     el("div", { class: "text" }, gist(one.memory)),
     facts({ reason: one.reason, findings: (one.findings ?? []).filter((found) => !one.reason?.includes(found)).join("; "), since: one.since ? when(one.since) : null, by: one.actor }),
     chips(one.memory.type, `trust: ${one.trust}`),
     el("div", { class: "row" }, reason,
       quiet("Release", judge("release", "Released.")), button("Reject", judge("reject", "Rejected."), { class: "danger" })),
     place);
-  return row;
+  return el("li", { class: "pickable" }, picked, row);
 }
 
 const LOOKS = { ok: "good", problem: "bad" };

@@ -14,8 +14,8 @@ export const gist = (memory) => (["", "{}", "[]", "null", undefined].includes(me
 export const badge = (memory) => ((memory.retracted ?? []).length
   ? chip("built on a corrected memory", "warn") : null);
 
-const tagged = (input) => input.value.split(/[,\s]+/).map((one) => one.replace(/^#/, "")).filter(Boolean);
-const written = (name, more = {}) => el("input", { name, maxlength: 1000, autocomplete: "off", ...more });
+export const tagged = (input) => input.value.split(/[,\s]+/).map((one) => one.replace(/^#/, "")).filter(Boolean);
+export const written = (name, more = {}) => el("input", { name, maxlength: 1000, autocomplete: "off", ...more });
 
 export function remembering(bank) {
   const text = el("textarea", { name: "text", rows: 5, required: true, maxlength: 100000 });
@@ -82,7 +82,7 @@ async function linked(bank, memory, retracted) {
   return [
     provenance(near, (thing) => to("b", bank, "e", thing), retracted),
     el("ul", { class: "list" }, near.things.map((thing) => el("li", {},
-      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.text || `${thing.type ?? "record"} ${short(thing.id)}`, 160)),
+      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.memory?.text || `${thing.type ?? "record"} ${short(thing.id)}`, 160)),
       chips(thing.by.type.replaceAll("_", " "), `${count(thing.hops, "step")} away`,
         thing.state === "current" ? null : chip(thing.state, "bad"))))),
     near.complete ? null : el("p", { class: "warn" }, "There are more links than are shown."),

@@ -14,6 +14,7 @@ import { cued, el, empty, link, plain, to } from "./making.js";
 import { entry } from "./memory.js";
 import { receipts } from "./receipts.js";
 import { sessions } from "./sessions.js";
+import { settings } from "./settings.js";
 import { owners, tokens } from "./sharing.js";
 import { into, operator } from "./telling.js";
 import { verifying } from "./verifying.js";
@@ -45,12 +46,12 @@ async function ofBank(id, part, rest, query) {
     log: () => log(id, query),
     compare: () => comparison(id, query),
     import: () => importing(id),
-    export: () => exporting(id),
-    quarantine: () => quarantine(id),
+    export: () => exporting(id, query),
+    quarantine: () => quarantine(id, show),
     tokens: () => tokens(id),
     owners: () => owners(id),
   };
-  const show = () => into(place, () => (Object.hasOwn(parts, part) ? parts[part] : part === undefined ? () => bank(id, query) : lost)());
+  const show = () => into(place, () => (Object.hasOwn(parts, part) ? parts[part] : part === undefined ? () => bank(id, query, show) : lost)());
   show();
   return [
     el("p", { class: "small path" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),
@@ -84,6 +85,7 @@ async function shown() {
     jobs: () => jobs(),
     receipts: () => receipts(rest[0], query),
     backups: () => backups(),
+    settings: () => settings(),
   };
   await into(main, async () => (Object.hasOwn(pages, page) ? pages[page] : lost)());
   for (const one of document.querySelectorAll("nav [aria-current=page]")) {

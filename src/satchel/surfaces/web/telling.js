@@ -50,7 +50,8 @@ export async function into(place, work) {
   }
 }
 
-// Asks before something is done; what goes wrong is said in the dialog, which stays open then.
+// Asks before something is done; what goes wrong is said in the dialog, which stays open then, as it
+// does when "act" returns false: it is given the place in which it can say why.
 export function asks({ heading, said, rows = [], act, does, danger }) {
   const failed = el("div"), title = `ask-${Date.now()}`;
   const go = el("button", { class: danger ? "danger" : null }, does);
@@ -59,8 +60,7 @@ export function asks({ heading, said, rows = [], act, does, danger }) {
     failed.replaceChildren();
     go.disabled = true;
     try {
-      await act();
-      box.close();
+      if (await act(failed) !== false) box.close();
     } catch (error) {
       failed.replaceChildren(problem(error));
     } finally {

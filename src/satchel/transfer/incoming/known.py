@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-from satchel.disk.databases.keyed import Keyed
+from satchel.disk.databases.keyed import PLAN_TIMES, Keyed
+from satchel.jobs.undo import side_name
 from satchel.ledger.erasure.targets import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
@@ -144,15 +145,6 @@ class Known:
         return any(key in keys for keys in self._all)
 
 
-def side_name(place: int) -> str:
-    """Return the name of the value that an import leaves.
-
-    Args:
-        place: Of its source record in the log.
-    """
-    return f"{_SIDE}{place}"
-
-
 def packed(keys: Keyed) -> bytes:
     """Return fingerprints as they are kept: one after another, the smallest first."""
     found = bytearray()
@@ -165,7 +157,7 @@ class Times:
     """How often a file says the same thing; on disk, as it may say very much."""
 
     def __init__(self) -> None:
-        self._held = Keyed()
+        self._held = Keyed(times=PLAN_TIMES)
 
     def before(self, key: bytes) -> int:
         """Return how often the same thing was said before, and count it once more."""

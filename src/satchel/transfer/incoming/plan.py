@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from satchel.disk.databases.keyed import Keyed
+from satchel.disk.databases.keyed import PLAN_TIMES, Keyed
 from satchel.disk.spool import Strands
 from satchel.errors import ConflictError, RedactionRefusedError
 from satchel.ledger.logged import Logged
@@ -93,7 +93,7 @@ class Plan:
         self.keys = b""
         """The fingerprints of what arrived, as they are kept; once all of it did."""
 
-        self.seen = Keyed()
+        self.seen = Keyed(times=PLAN_TIMES)
         """Fingerprints of what arrived; on disk, as everything that grows with the file."""
 
         self.returned = Keyed()

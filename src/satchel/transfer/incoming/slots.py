@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from satchel.disk.databases.keyed import Keyed
+from satchel.disk.databases.keyed import PLAN_TIMES, Keyed
 
 _NOTHING = b""
 
@@ -11,7 +11,7 @@ class Slots:
     """By slot: where what it speaks of may be replaced, the last record that did so."""
 
     def __init__(self) -> None:
-        self._held = Keyed()
+        self._held = Keyed(times=PLAN_TIMES)
 
     def add(self, slot: bytes, last: str | None) -> bool:
         """Remember that a slot was spoken of, and tell whether that is the first time."""

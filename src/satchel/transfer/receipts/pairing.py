@@ -25,15 +25,15 @@ _WORDS = ("text", "subject", "predicate", "object", "name")
 MARK_BYTES = 16
 """Length of what a record is known by, in bytes."""
 
+# Grouped, not joined: SQLite joins what it has numbered row by row with row.
 _PAIR = """
 INSERT INTO pair (a, b)
-SELECT one.n, two.n FROM
-  (SELECT n, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY n) AS turn
-   FROM record WHERE side = 0 AND {key} IS NOT NULL AND n NOT IN (SELECT a FROM pair)) AS one
-JOIN
-  (SELECT n, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY n) AS turn
-   FROM record WHERE side = 1 AND {key} IS NOT NULL AND n NOT IN (SELECT b FROM pair)) AS two
-ON one.key = two.key AND one.turn = two.turn
+SELECT max(n) FILTER (WHERE side = 0), max(n) FILTER (WHERE side = 1) FROM (
+  SELECT side, n, {key} AS key, row_number() OVER (PARTITION BY side, {key} ORDER BY n) AS turn
+  FROM record WHERE {key} IS NOT NULL AND CASE side
+    WHEN 0 THEN n NOT IN (SELECT a FROM pair) ELSE n NOT IN (SELECT b FROM pair) END
+)
+GROUP BY key, turn HAVING count(*) = 2
 """
 
 _EVEN = """

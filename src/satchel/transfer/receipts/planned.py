@@ -16,8 +16,6 @@ from satchel.transfer.receipts.tally import CARRIED, Tally
 Trim = Callable[[bytes], bytes]
 """Takes the canonical bytes of a record, and returns them without what nobody asked for."""
 
-_SIGNS = (b'"entities":', b'"embedding":')
-
 
 def unchanged(line: bytes) -> bytes:
     """Return a line as it is."""
@@ -29,9 +27,11 @@ def trim_of(adapter: Format, writing: Writing) -> Trim:
     if not isinstance(adapter, Choosing) or (writing.entities and writing.embeddings):
         return unchanged
     choosing: Choosing = adapter
+    signs = [] if writing.entities else [b'"entities":']
+    signs += [] if writing.embeddings else [b'"embedding":']
 
     def trim(line: bytes) -> bytes:
-        if not any(sign in line for sign in _SIGNS):
+        if not any(sign in line for sign in signs):
             return line
         model = shape_of(line)
         if not isinstance(model, Entry):

@@ -12,6 +12,7 @@ text alone, else by its turn among those that are left.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 from blake3 import blake3
 
+from satchel.errors import ValueRefusedError
 from satchel.memory.parts import Origin, is_id
 from satchel.memory.records import Model
 from satchel.ports.carried import Sum
@@ -28,6 +30,7 @@ from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.ports.taking import taken
 from satchel.seal.encoding.carry import restore
+from satchel.seal.encoding.domain import plain
 from satchel.seal.encoding.jcs import canonical_checked, encode_sorted
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
@@ -52,6 +55,9 @@ _PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint",
 _INSIDE = frozenset({"scope", "origin"})
 _NUMBERS = frozenset({"$int", "$float"})
 _EXAMPLES = 3
+_ODD_NUMBER = re.compile(rb"(?:\.0|e-?[0-9]+)[,}\]]")
+"""What may be a number that canonical bytes write in another way than an encoder."""
+
 _COLUMNS = ("print", "bare", "key", "words", "text")
 
 
@@ -249,12 +255,14 @@ def _plain_prints(draft: Model) -> tuple[bytes, bytes]:
     origin = getattr(draft, "origin", None)
     try:
         line = encode_sorted(draft)
+        if _ODD_NUMBER.search(line):
+            line = canonical_checked(plain(draft))
         rest = line if origin is None else _without(line, bytes(_named(line).origin))
         without = blake3(rest).digest()
         if origin is None or _is_ours(origin):
             return without, without
         return blake3(line).digest(), without
-    except (msgspec.MsgspecError, ValueError, TypeError):
+    except (msgspec.MsgspecError, ValueError, TypeError, ValueRefusedError):
         return os.urandom(32), os.urandom(32)
 
 

@@ -31,7 +31,7 @@ def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Ag
         return Command(shlex.split(rest), timeout=timeout)
     if kind == "endpoint" and rest:
         from satchel.actions.evaluating.agents.endpoint import Endpoint
-        from satchel.actions.inferring.models import chat_of
+        from satchel.actions.inferring.text_models import chat_of
 
         return Endpoint(chat_of(settings, rest))
     raise UsageError(

@@ -12,7 +12,7 @@ from satchel.actions.evaluating.continuity.carrying import Owner, Told
 from satchel.actions.evaluating.probes.sets import Remembered
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, TrustClass
-from satchel.rehydrate.asked import Enforce
+from satchel.rehydrate.policy import Enforce
 from satchel.rehydrate.rehydrated import Rehydrated
 
 TOGETHER = 500

@@ -28,8 +28,9 @@ from satchel.memory.entries import Entry, Episodic
 from satchel.memory.showing import text_of
 from satchel.ports.inference.embedder import Embedder
 from satchel.recall.generations import Made, fill
-from satchel.rehydrate.asked import Around, Asked, Enforce
+from satchel.rehydrate.asked import Around, Asked
 from satchel.rehydrate.pipeline import rehydrate
+from satchel.rehydrate.policy import Enforce
 from satchel.rehydrate.rehydrated import Rehydrated
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal

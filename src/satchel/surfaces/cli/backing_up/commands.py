@@ -1,27 +1,19 @@
 """``satchel backup``."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.options import RestoreOptions
 from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import run_backup
 from satchel.actions.backing_up.schedules.scheduling import Scheduled, schedule_backups
 from satchel.actions.backing_up.setup import backup_setup
-from satchel.actions.config import Settings
 from satchel.actions.invocation import Timer
-from satchel.ports.operations import texts
 from satchel.surfaces.cli._console import message, print_json, state
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import owner_keys
-from satchel.surfaces.cli._proposals import proposed
 from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.backing_up._showing import (
     show_backups,
@@ -44,18 +36,6 @@ def add_to(app: Group) -> None:
     app.add(backup, name="backup")
 
 
-def _owners(options: Any) -> dict[str, Callable[[], Any]]:
-    """Ask for the passphrases of the owners' keys, if they are needed."""
-    return {"owners": partial(owner_keys, options.signing_key, texts(options.co_signers))}
-
-
-@contextmanager
-def _restore_context(options: RestoreOptions) -> Iterator[Settings]:
-    path = None if options.propose is None else Path(options.propose)
-    with proposed(path, as_json=state.json):
-        yield state.settings
-
-
 command(backup, run_backup, show_run, label="verifying", status=lambda run: run.exit_status)
 command(backup, list_backups, show_backups)
 command(
@@ -69,9 +49,7 @@ command(
     backup,
     restore_backup,
     show_restored,
-    context=_restore_context,
     label="restoring",
-    internal=_owners,
 )
 command(backup, prune_backups, show_pruned)
 command(backup, backup_setup, show_setup)
@@ -80,7 +58,6 @@ command(
     drill_backup,
     show_drill,
     label="restoring",
-    internal=_owners,
     status=lambda drill: 0 if drill.is_good else _REFUSED,
 )
 

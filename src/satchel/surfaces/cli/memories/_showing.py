@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from satchel.actions.memories.changing import Moved, Revised
+from satchel.actions.memories.changing import MemoryChange, Revised
 from satchel.actions.memories.counting import Stats
 from satchel.actions.memories.listing import Listing
 from satchel.actions.memories.remembering import Remembered
@@ -109,21 +109,21 @@ def show_revised(result: Revised, _: object = None) -> None:
         message("nothing differs, so nothing was written")
 
 
-def show_forgotten(result: list[Moved]) -> None:
+def show_forgotten(result: list[MemoryChange]) -> None:
     """Print what was forgotten, or would be."""
     _show_moved(result, "forgotten", "was forgotten already")
 
 
-def show_memories_restored(result: list[Moved]) -> None:
+def show_memories_restored(result: list[MemoryChange]) -> None:
     """Print what was restored, or would be."""
     _show_moved(result, "restored", "is current already")
 
 
-def _show_moved(result: list[Moved], changed: str, unchanged: str) -> None:
+def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> None:
     for each in result:
         done = f"would be {changed}" if each.dry_run else changed
         what = done if each.is_changed else unchanged
-        line(short(each.id), f"  {what}  ", gist(each.text or ""))
+        line(short(each.id), f"  {what}  ", gist(each.text))
 
 
 def show_links(result: Neighbourhood) -> None:

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 from satchel.actions import starting
-from satchel.actions.memories import operations, showing
+from satchel.actions.memories import counting, operations, showing
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.upkeep import operations as upkeep
 from satchel.surfaces.cli._console import count, facts, message, print_json, print_raw, state
@@ -34,7 +34,7 @@ def add_to(app: Group) -> None:
     command(app, operations.list_memories, views.show_listing, bank=_to_read, label="searching")
     app.command("show")(show_command)
     command(app, operations.history, views.show_history, bank=_to_read)
-    command(app, operations.stats, views.show_stats, bank=_to_read, label="counting")
+    command(app, counting.show_stats, views.show_stats, bank=_to_read, label="counting")
     for operation in (operations.update, operations.correct):
         command(
             app,

@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from satchel.actions.inferring.duplicates import Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
+from satchel.actions.memories.duplicates import Duplicates, duplicates
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.surfaces.cli._console import count, facts, gist, line, message, short, state
 from satchel.surfaces.cli._operations import command
@@ -42,8 +42,8 @@ def show_embedded(result: Embedded) -> None:
 def show_duplicates(result: Duplicates) -> None:
     """Print each duplicate below the memory that it repeats."""
     for pair in result.pairs:
-        line(f"{pair.similarity:.3f}  {short(pair.id)}  ", gist(pair.text))
-        line(f"   like  {short(pair.like)}  ", gist(pair.like_text))
+        line(f"{pair.similarity:.3f}  {short(pair.memory.id)}  ", gist(pair.memory.text))
+        line(f"   like  {short(pair.like.id)}  ", gist(pair.like.text))
     left = result.found - len(result.pairs)
     more = f"; {left:,} are not shown: --limit" if left else ""
     message(f"{result.found:,} of {count(result.memories, 'memory')} repeat another one{more}")

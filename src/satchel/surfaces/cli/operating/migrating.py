@@ -10,7 +10,7 @@ from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 from satchel.surfaces.cli._console import count, line, message, state
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import owner_key, tell_receipts
+from satchel.surfaces.cli._options import owner_key, tell_default, tell_receipts
 from satchel.surfaces.cli._tree import Group
 
 
@@ -72,6 +72,7 @@ def _show(found: Migrated, _: Banks) -> None:
     if found.left:
         message(f"not migrated, and not in {found.target}: {', '.join(found.left)}", style="yellow")
     _show_switch(found)
+    tell_default([one.name or one.bank for one in found.banks if one.default])
     for note in found.notes:
         message("note: ", note)
     tell_receipts([one.receipt for one in found.banks if one.receipt], 0)

@@ -9,7 +9,7 @@ from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import count, line, message, state
 from satchel.surfaces.cli._encryption import Encryption
 from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._options import tell_receipts
+from satchel.surfaces.cli._options import tell_default, tell_receipts
 from satchel.surfaces.cli._tree import Group
 from satchel.transfer.copies import Relation
 
@@ -29,6 +29,9 @@ def _show(found: StoreCopy) -> None:
             message(f"{name}: note: ", note)
     did = "compared" if found.dry_run else "copied and compared"
     line(f"{count(len(found.banks), 'bank')} {did}: {found.source} -> {found.target}")
+    tell_default([one.name or one.bank for one in found.banks if one.default])
+    for note in found.notes:
+        message("note: ", note)
     tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
 
 

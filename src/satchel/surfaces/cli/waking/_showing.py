@@ -1,6 +1,6 @@
 """How rehydrated, quarantined and promoted memories are printed."""
 
-from satchel.actions.memories.changing import Moved
+from satchel.actions.memories.changing import MemoryChange
 from satchel.actions.waking.promoting import Promoted
 from satchel.actions.waking.quarantining import Held, QuarantineList, Screened
 from satchel.rehydrate.rehydrated import Rehydrated, Shown
@@ -44,8 +44,9 @@ def show_scan(result: Screened) -> None:
     """Print the memories that read like a prompt."""
     done = "would be quarantined" if result.dry_run else "quarantined"
     for each in result.flagged:
-        line("  ".join((short(each.id), each.type, each.trust)), style="dim")
-        line("  ", gist(each.text))
+        memory = each.memory
+        line("  ".join((short(memory.id), memory.type, each.trust)), style="dim")
+        line("  ", gist(memory.text))
         what = done if each.quarantined else "withheld from context"
         line(f"  {what}: ", "; ".join(each.reasons), style="yellow")
     for note in result.notes:
@@ -53,28 +54,28 @@ def show_scan(result: Screened) -> None:
     message(f"{count(result.memories, 'memory')}, {len(result.flagged):,} like a prompt")
 
 
-def show_added(result: list[Moved]) -> None:
+def show_added(result: list[MemoryChange]) -> None:
     """Print which memories were quarantined, or would be."""
     _show_moved(result, "quarantined", "is quarantined already, or not current")
 
 
-def show_released(result: list[Moved]) -> None:
+def show_released(result: list[MemoryChange]) -> None:
     """Print which memories were released, or would be."""
     _show_moved(result, "released", "is not withheld")
     if not result:
         message("None of your own memories was quarantined on reading.")
 
 
-def show_rejected(result: list[Moved]) -> None:
+def show_rejected(result: list[MemoryChange]) -> None:
     """Print which memories were rejected, or would be."""
     _show_moved(result, "rejected", "is not current")
 
 
-def _show_moved(result: list[Moved], changed: str, unchanged: str) -> None:
+def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> None:
     for each in result:
         done = f"would be {changed}" if each.dry_run else changed
         what = done if each.is_changed else unchanged
-        line(short(each.id), f"  {what}  ", gist(each.text or ""))
+        line(short(each.id), f"  {what}  ", gist(each.text))
 
 
 def show_promoted(result: list[Promoted]) -> None:

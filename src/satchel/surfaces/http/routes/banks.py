@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Response
 
-from satchel.actions.memories import operations
+from satchel.actions.memories import counting
 from satchel.actions.upkeep.operations import BankCreateOptions, create_bank, list_banks
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
@@ -30,7 +30,7 @@ def create(options: Annotated[BankCreateOptions, body(create_bank)], caller: Own
 
 
 @router.get("/{bank}")
-@serves(operations.stats)
+@serves(counting.show_stats)
 def count_bank(bank: str, caller: Asking) -> Response:
     """Count what is in a bank; every memory is verified."""
     return answer(caller.bank(bank).stats())

@@ -4,16 +4,14 @@ For the owner, and for who presents a token for everything: ``read``, and ``writ
 """
 
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import Header, Response
 
 from satchel.actions.filing import operations
 from satchel.actions.filing.operations import (
-    AuditOptions,
     FileDeleteOptions,
-    FileDiffOptions,
-    FileHistoryOptions,
     FileListOptions,
     FileReadOptions,
     FileWriteOptions,
@@ -25,6 +23,7 @@ from satchel.ports.operations import Operation
 from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking
+from satchel.surfaces.http.bank_routes import add_route
 from satchel.surfaces.http.gateway import Caller
 from satchel.surfaces.http.operations import body, query
 
@@ -35,7 +34,19 @@ IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 Actor = Annotated[str, Header(alias="X-Actor", max_length=200)]
 _NOBODY = "http"
 
-_O = TypeVar("_O")
+
+def _on_files(
+    caller: Caller, store: str, operation: Operation[OpenFiles, Any, ..., Any], options: Any
+) -> Any:
+    """Run an operation on a file store that is there."""
+    with files_of(caller.satchel, store) as files:
+        return operation.run(OpenFiles(caller.settings, files), options)
+
+
+_add = partial(add_route, router, caller=Asking, run=_on_files, named="store")
+_add("GET", "/history/{path:path}", operations.file_history)
+_add("GET", "/diff/{path:path}", operations.diff_file)
+_add("GET", "/audit", operations.audit_files)
 
 
 @router.get("")
@@ -44,38 +55,11 @@ def list_files(
 ) -> Response:
     """List files; none for a bank that has no memory files yet."""
     try:
-        return answer(_done(caller, store, operations.list_files, options))
+        found = _on_files(caller, store, operations.list_files, options)
+        return answer(operations.list_files.json(found))
     except NoMemoryFilesError:
         caller.bank(store)
         return answer({"files": []})
-
-
-@router.get("/history/{path:path}")
-def file_history(
-    store: str,
-    options: Annotated[FileHistoryOptions, query(operations.file_history, path="path")],
-    caller: Asking,
-) -> Response:
-    """List the versions of a file, oldest first."""
-    return answer(_done(caller, store, operations.file_history, options))
-
-
-@router.get("/diff/{path:path}")
-def diff_file(
-    store: str,
-    options: Annotated[FileDiffOptions, query(operations.diff_file, path="path")],
-    caller: Asking,
-) -> Response:
-    """Compare two versions of a file, as unified diff."""
-    return answer(_done(caller, store, operations.diff_file, options))
-
-
-@router.get("/audit")
-def audit(
-    store: str, options: Annotated[AuditOptions, query(operations.audit_files)], caller: Asking
-) -> Response:
-    """List the last events of the audit, or verify all of it."""
-    return answer(_done(caller, store, operations.audit_files, options))
 
 
 @router.get("/text/{path:path}")
@@ -126,17 +110,8 @@ def delete_file(
 ) -> Response:
     """Delete a file; its versions stay."""
     wanted = replace(options, actor=actor, expected_sha=_hash(if_match))
-    _done(caller, store, operations.delete_file, wanted)
+    _on_files(caller, store, operations.delete_file, wanted)
     return Response(status_code=204)
-
-
-def _done(
-    caller: Caller, store: str, operation: Operation[OpenFiles, _O, ..., Any], options: _O
-) -> Any:
-    """Run an operation on a file store, and return its result as JSON."""
-    with files_of(caller.satchel, store) as files:
-        result = operation.run(OpenFiles(caller.settings, files), options)
-    return operation.json(result)
 
 
 def _hash(said: str | None) -> str | None:

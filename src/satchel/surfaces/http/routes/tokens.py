@@ -9,7 +9,6 @@ from satchel.actions.tokens.issuing import audience_from_elsewhere, issue_token
 from satchel.actions.tokens.judging import verify_token
 from satchel.actions.tokens.options import (
     TokenIssueOptions,
-    TokenListOptions,
     TokenRevokeOptions,
     TokenVerifyOptions,
 )
@@ -18,12 +17,15 @@ from satchel.api.operations import run_on
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner
-from satchel.surfaces.http.operations import body, query
+from satchel.surfaces.http.bank_routes import add_route
+from satchel.surfaces.http.operations import body
 
 _PREFIX = "blake3:"
 _IN_PATH = {"token": "token"}
 
 router = routes(prefix="/v1/banks/{bank}/tokens", tags=["tokens"])
+
+add_route(router, "GET", "", list_tokens)
 
 
 @router.post("", status_code=201)
@@ -35,14 +37,6 @@ def issue(
         known = audience_from_elsewhere(caller.settings, options.audience)
         options = replace(options, audience=known)
     return answer(run_on(caller.bank(bank).tokens, issue_token, options), 201)
-
-
-@router.get("")
-def list_(
-    bank: str, options: Annotated[TokenListOptions, query(list_tokens)], caller: Owner
-) -> Response:
-    """List the tokens that were issued, newest first."""
-    return answer(run_on(caller.bank(bank).tokens, list_tokens, options))
 
 
 @router.post("/verify")

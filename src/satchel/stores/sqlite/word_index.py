@@ -1,0 +1,126 @@
+"""Which words the index has of each record, as one number for each record.
+
+FTS5 stores its index by word, so what it has of one record is only known when all of it was read.
+That is done once, in order: of each record the sum over its words is kept, of a secret number of
+the word times a secret number of its position. The secrets are drawn whenever the index is read, so
+nobody can prepare other words that have the same sum.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from operator import mul
+
+from blake3 import blake3
+from nacl.bindings import randombytes
+
+from satchel.stores.sqlite.schema import SEQ_BITS
+
+VOCABULARY = """
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_listed USING fts5vocab(main, words, instance)"""
+INSTANCES = 'SELECT term, doc, "offset" FROM temp.words_listed'
+"""Every word of every record, with its position; sorted by the word, as FTS5 has them."""
+
+TOTALS = "SELECT block FROM words_data WHERE id = 1"
+"""How many records the index has, and how many words: what scores are computed from."""
+
+FTS5_VERSION = 4
+"""Of its tables; a later one is for settings that are not used here."""
+
+_KEY_BYTES, _BITS, _SEVEN_BITS = 32, 64, 0x7F
+_MASK = (1 << _BITS) - 1
+
+
+class WordIndex:
+    """The index of words of a store at one moment.
+
+    Args:
+        instances: As ``INSTANCES`` gives them.
+    """
+
+    def __init__(self, instances: Iterable[tuple[str, int, int]]) -> None:
+        self._keys = randombytes(_KEY_BYTES), randombytes(_KEY_BYTES)
+        numbers, positions = self._secrets()
+        sums, last, number = dict[int, int](), None, 0
+        for term, place, offset in instances:
+            if term != last:
+                last, number = term, numbers[term]
+            sums[place] = sums.get(place, 0) + number * positions[offset]
+        self._places = array("q", sorted(sums))
+        self._sums = array("Q", (sums[place] & _MASK for place in self._places))
+
+    def comparing(self) -> "WordSums":
+        """Return what compares records with the index."""
+        return WordSums(self, *self._secrets())
+
+    def at(self, place: int) -> int:
+        """Return the sum of the words of a record; 0 for one without words."""
+        found = bisect_left(self._places, place)
+        is_there = found < len(self._places) and self._places[found] == place
+        return self._sums[found] if is_there else 0
+
+    def between(self, first: int, last: int) -> Sequence[int]:
+        """Return the places of a stretch that have words."""
+        return self._places[bisect_left(self._places, first) : bisect_left(self._places, last + 1)]
+
+    def banks(self) -> list[int]:
+        """Return the numbers of the banks that have words."""
+        found, start = list[int](), 0
+        while start < len(self._places):
+            found.append(self._places[start] >> SEQ_BITS)
+            start = bisect_left(self._places, (found[-1] + 1) << SEQ_BITS)
+        return found
+
+    def _secrets(self) -> "tuple[_Secrets, _Secrets]":
+        return _Secrets(self._keys[0]), _Secrets(self._keys[1])
+
+
+class WordSums:
+    """Compares the words of records with those that the index has.
+
+    Args:
+        index: The index.
+        numbers: Of the words.
+        positions: Of the positions.
+    """
+
+    def __init__(self, index: WordIndex, numbers: "_Secrets", positions: "_Secrets") -> None:
+        self._index = index
+        self._numbers = numbers
+        self._positions = positions
+
+    def are(self, place: int, words: Sequence[str]) -> bool:
+        """Tell whether the index has exactly these words of a record, in this order."""
+        numbers = map(self._numbers.__getitem__, words)
+        positions = map(self._positions.__getitem__, range(len(words)))
+        total: int = sum(map(mul, numbers, positions))
+        return self._index.at(place) == total & _MASK
+
+
+class _Secrets(dict[str | int, int]):
+    """Secret numbers of words or positions."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._key = key
+
+    def __missing__(self, name: str | int) -> int:
+        """Return the number of something that is met for the first time."""
+        digest = blake3(str(name).encode(), key=self._key).digest(length=_BITS // 8)
+        found = self[name] = int.from_bytes(digest)
+        return found
+
+
+def varints(block: bytes) -> list[int]:
+    """Return the numbers in a block, as SQLite writes them: seven bits to a byte."""
+    found, number = list[int](), 0
+    for byte in block:
+        number = number << 7 | byte & _SEVEN_BITS
+        if byte <= _SEVEN_BITS:
+            found.append(number)
+            number = 0
+    return found
+
+
+WordIndexes = dict[tuple[int, int], WordIndex]
+"""The index as it was read last, by what changes whenever somebody writes."""

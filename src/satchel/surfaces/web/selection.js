@@ -1,0 +1,234 @@
+// Memories selected in a list, and what is done with all of them.
+
+import { patch, path, post, Refused, remove } from "./asking.js";
+import { check, clipped, count, el, field, number, options, quiet, to } from "./making.js";
+import { gist, tagged, written } from "./memory.js";
+import { asks, progress, told } from "./telling.js";
+
+const LISTED = 5, TITLE = 60, DIGITS = 16, EXPORTED = 500;
+
+const title = (memory) => clipped(gist(memory), TITLE);
+const memories = (much) => count(much, "memory", "memories");
+const where = (bank, one, ...more) => path("banks", bank, "entries", one.id, ...more);
+
+const isCurrent = (one) => one.state === "current" && !one.held;
+
+const ACTIONS = [
+  ["Add tags", isCurrent, tagging],
+  ["Remove a tag", (one) => isCurrent(one) && (one.tags ?? []).length, untagging],
+  ["Export", isCurrent, exported],
+  ["Release", (one) => one.held && one.state === "current", releasing],
+  ["Reject", (one) => one.held && one.state === "current", rejecting],
+  ["Restore", (one) => ["deleted", "expired"].includes(one.state), restoring],
+  ["Forget", (one) => one.state === "current", forgetting],
+];
+
+// The checkboxes of a list, the one for all of them, and the bar with what can be done; "again" shows the list anew.
+export function selection(bank, again) {
+  const rows = [];
+  let last = null;
+  const status = el("span", { class: "soft small", role: "status" });
+  const all = el("input", { type: "checkbox", name: "all", onchange: () => {
+    for (const [, box] of enabled()) box.checked = all.checked;
+    update();
+  }, onkeydown: moved });
+  const enabled = () => rows.filter(([, box]) => !box.disabled);
+  const bar = el("div", { class: "bar", role: "group", "aria-label": "Actions for the selected memories", hidden: true });
+
+  function update() {
+    const those = enabled(), now = those.filter(([, box]) => box.checked).map(([one]) => one);
+    all.disabled = !those.length;
+    all.checked = those.length > 0 && now.length === those.length;
+    all.indeterminate = now.length > 0 && now.length < those.length;
+    status.textContent = now.length ? `${number(now.length)} of ${number(those.length)} selected` : "";
+    bar.hidden = !now.length;
+    bar.replaceChildren(
+      el("strong", {}, `${number(now.length)} selected`),
+      ...ACTIONS.flatMap(([name, takes, act]) => {
+        const taken = now.filter(takes);
+        if (!taken.length) return [];
+        const said = taken.length < now.length ? `${name} (${number(taken.length)})` : name;
+        return [quiet(said, () => act(bank, taken, again), name === "Forget" ? { class: "danger" } : {})];
+      }),
+      quiet("Clear", clear, { class: "quiet end", title: "Escape" }));
+  }
+
+  function clear() {
+    for (const [, box] of rows) box.checked = false;
+    update();
+    all.focus();
+  }
+
+  // From a checkbox: up and down the list, with Shift selecting; to the actions; out.
+  function moved(event) {
+    const at = rows.findIndex(([, box]) => box === event.target);
+    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+    if (event.key === "Escape") clear();
+    else if (event.key === "Enter") bar.querySelector("button")?.focus();
+    else if (next === undefined) return;
+    else {
+      const box = next < 0 ? all : rows[Math.min(next, rows.length - 1)]?.[1];
+      box?.focus();
+      if (event.shiftKey && at >= 0 && box && box !== all) {
+        event.target.checked = box.checked = true;
+        update();
+      }
+    }
+    event.preventDefault();
+  }
+
+  // With Shift, all from the one that was clicked before.
+  function clicked(event) {
+    const at = rows.findIndex(([, box]) => box === event.target);
+    if (event.shiftKey && last !== null) {
+      for (const [, box] of rows.slice(Math.min(at, last), Math.max(at, last) + 1)) box.checked = event.target.checked;
+    }
+    last = at;
+    update();
+  }
+
+  const pick = (one) => {
+    const box = el("input", { type: "checkbox", "aria-label": `Select: ${title(one)}`, onclick: clicked, onchange: update, onkeydown: moved });
+    rows.push([one, box]);
+    update();
+    return el("label", { class: "pick" }, box);
+  };
+  const head = (heading) => el("div", { class: "row list-head" }, heading,
+    check(all, "Select all on this page"), status);
+  return { bar, head, pick };
+}
+
+// The first few by name; a dialog has no room for more.
+const names = (some) => el("ul", { class: "names small" }, some.slice(0, LISTED).map((one) => el("li", {}, title(one))),
+  some.length > LISTED ? el("li", { class: "soft" }, `and ${number(some.length - LISTED)} more`) : null);
+
+// Does something with one memory after the other; returns those that failed, each with the reason.
+async function each(some, work, changed, goes = () => true) {
+  const failed = [];
+  for (const [at, one] of some.entries()) {
+    if (!goes(at)) break;
+    try {
+      if (await work(one) !== false) changed.push(one);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      failed.push([one, error]);
+      if (error.status === 0) return [...failed, ...some.slice(at + 1).map((other) => [other, error])];
+    }
+  }
+  return failed;
+}
+
+// Asks first. What failed is named in the dialog, where it can be tried again; closing it stops after the current memory.
+function asked(some, { heading, does, danger, said, rows = [], work, done }) {
+  let left = some, running = false;
+  const changed = [];
+  const end = () => { if (changed.length) done(changed); };
+  const box = asks({
+    heading, does, danger, said, rows: [...rows, names(some)],
+    act: async (place) => {
+      running = true;
+      const failed = await each(left, work, changed, (at) => {
+        if (place.isConnected) place.replaceChildren(...progress({ state: "running", done: at, total: left.length }));
+        return place.isConnected;
+      }).finally(() => { running = false; });
+      if (!place.isConnected) return end();
+      place.replaceChildren();
+      if (!failed.length) return true;
+      left = failed.map(([one]) => one);
+      place.replaceChildren(el("div", { class: "problem", role: "alert" },
+        el("p", {}, el("strong", {}, `${number(some.length - failed.length)} of ${number(some.length)} done. ${number(failed.length)} failed:`)),
+        el("ul", {}, failed.map(([one, error]) => el("li", {}, el("strong", {}, title(one)), `: ${error.message} `, error.hint ?? "")))));
+      box.querySelector("button").textContent = "Try again";
+      box.querySelector("button.quiet").textContent = "Close";
+      return false;
+    },
+  });
+  box.addEventListener("close", () => { if (!running) end(); });
+}
+
+const reasoned = () => written("reason");
+const because = (reason) => (reason.value.trim() ? { reason: reason.value.trim() } : {});
+
+function forgetting(bank, some, again) {
+  const reason = reasoned();
+  asked(some, {
+    heading: `Forget ${memories(some.length)}`, does: "Forget", danger: true,
+    said: "They are no longer listed or recalled. They stay in the log and can be restored; to erase them permanently, use satchel erase.",
+    rows: [field("Reason (optional)", reason)],
+    work: (one) => remove(where(bank, one), because(reason)),
+    done: (changed) => {
+      again();
+      told(`${memories(changed.length)} forgotten.`, () => broughtBack(bank, changed, again));
+    },
+  });
+}
+
+async function broughtBack(bank, some, again) {
+  const failed = await each(some, (one) => post(where(bank, one, "restore")), []);
+  told(failed.length ? `Not restored: ${failed.map(([one, error]) => `${title(one)} (${error.message})`).join("; ")}`
+    : `${memories(some.length)} restored.`);
+  again();
+}
+
+function restoring(bank, some, again) {
+  asked(some, {
+    heading: `Restore ${memories(some.length)}`, does: "Restore", said: "They are listed and recalled again.",
+    work: (one) => post(where(bank, one, "restore")),
+    done: (changed) => { again(); told(`${memories(changed.length)} restored.`); },
+  });
+}
+
+function tagging(bank, some, again) {
+  const tags = written("tags", { required: true, pattern: ".*[^\\s,#].*", placeholder: "food, travel" });
+  asked(some, {
+    heading: `Add tags to ${memories(some.length)}`, does: "Add tags", said: "This creates a new version of each memory that lacks a tag.",
+    rows: [field("Tags", tags)],
+    work: async (one) => (await patch(where(bank, one), { add_tags: tagged(tags) })).is_new,
+    done: (changed) => { again(); told(`Tags added to ${memories(changed.length)}.`); },
+  });
+}
+
+function untagging(bank, some, again) {
+  const counts = new Map();
+  for (const tag of some.flatMap((one) => one.tags)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
+  const tag = el("select", { name: "tag" }, options([...counts].sort(([, one], [, other]) => other - one)
+    .map(([name, much]) => [name, `#${clipped(name, 40)} (${memories(much)})`])));
+  asked(some, {
+    heading: `Remove a tag from ${memories(some.length)}`, does: "Remove", said: "This creates a new version of each memory that has the tag.",
+    rows: [field("Tag", tag)],
+    work: async (one) => one.tags.includes(tag.value) && (await patch(where(bank, one), { remove_tags: [tag.value] })).is_new,
+    done: (changed) => { again(); told(`Tag removed from ${memories(changed.length)}.`); },
+  });
+}
+
+const judging = (bank, word, reason) => (one) => post(path("banks", bank, "quarantine", word), { memories: [one.id], ...because(reason) });
+
+function releasing(bank, some, again) {
+  const reason = reasoned();
+  asked(some, {
+    heading: `Release ${memories(some.length)} from quarantine`, does: "Release",
+    said: "They are recalled and provided to models, although they look like prompt injections. Review each first.",
+    rows: [field("Reason (optional)", reason)], work: judging(bank, "release", reason),
+    done: (changed) => { again(); told(`${memories(changed.length)} released.`); },
+  });
+}
+
+function rejecting(bank, some, again) {
+  const reason = reasoned();
+  asked(some, {
+    heading: `Reject ${memories(some.length)}`, does: "Reject", danger: true,
+    said: "They are marked as false and never recalled. Their text stays in the log.",
+    rows: [field("Reason (optional)", reason)], work: judging(bank, "reject", reason),
+    done: (changed) => { again(); told(`${memories(changed.length)} rejected.`); },
+  });
+}
+
+// The export asks itself: its preview has the count, and what the format would lose.
+function exported(bank, some) {
+  if (some.length > EXPORTED) {
+    told(`Select at most ${number(EXPORTED)} memories, or export with a filter.`);
+    return;
+  }
+  const ids = some.map((one) => one.id.slice(one.id.indexOf(":") + 1).slice(0, DIGITS));
+  location.hash = `${to("b", bank, "export")}?ids=${ids.join(",")}`;
+}

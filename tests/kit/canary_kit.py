@@ -1,0 +1,78 @@
+"""Two banks full of words that nobody may learn without permission, and narrow tokens for one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from satchel.actions.config import load_settings
+from satchel.api.bank import Bank
+from satchel.api.satchel import Satchel
+from satchel.api.upkeep.keys import Keys
+
+CANARY = "canary"
+"""It is in every text and name; an answer that has it tells something."""
+
+OWN, OTHER = "shared bank", "canary bank of others"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canaries:
+    """What is there."""
+
+    memory: str
+    """ID of a memory in the bank of the tokens."""
+
+    session: str
+    receipt: str
+    other: str
+    """ID of the bank for which no token is."""
+
+    tokens: dict[str, Path]
+    """Files of tokens: ``redacts`` may only redact, ``elsewhere`` may do all with nothing."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no answer may have in it."""
+        ids = (self.memory, self.session, self.receipt, self.other)
+        return (CANARY, *(each.removeprefix("blake3:")[:16] for each in ids))
+
+
+def filled(folder: Path) -> Canaries:
+    """Fill two banks, and issue tokens for the holder of the key ``holder``."""
+    source = folder / "canary.json"
+    source.write_text('[{"id": "1", "memory": "canary of a file"}]')
+    with Satchel.open() as satchel:
+        _fill(satchel.create_bank(OTHER))
+        bank = satchel.create_bank(OWN)
+        memory, session = _fill(bank)
+        receipt = bank.import_(source).receipts[0]
+        Keys().create("holder")
+        kinds: dict[str, dict[str, Any]] = {
+            "redacts": {"everything": True, "permissions": ["redact"]},
+            "elsewhere": {
+                "any_tags": ["of nothing"],
+                "permissions": ["read", "write", "derive", "rehydrate", "export", "redact"],
+            },
+        }
+        tokens = dict[str, Path]()
+        for name, said in kinds.items():
+            tokens[name] = folder / f"{name}.token"
+            satchel.bank(OWN).tokens.issue(audience="holder", output=tokens[name], **said)
+        other = satchel.bank(OTHER).id
+    source.unlink()
+    return Canaries(memory=memory, session=session, receipt=receipt, other=other, tokens=tokens)
+
+
+def _fill(bank: Bank) -> tuple[str, str]:
+    """Put a memory, a file and a conversation into a bank; return the IDs of memory and talk."""
+    memory = bank.remember("a canary sings", tags=["canary"], key="canary", kind="canary")
+    bank.files.write_text("canary.md", "a canary in a file", actor="canary")
+    turns = [{"role": "user", "content": "canary?"}]
+    return memory.id, bank.sessions.record(turns, name="canary talk").session
+
+
+def store_bytes() -> bytes:
+    """Return the bytes of the store, log included, while nobody has it open."""
+    path = Path(load_settings().store)
+    log = path.with_name(path.name + "-wal")
+    return path.read_bytes() + (log.read_bytes() if log.exists() else b"")
