@@ -1,5 +1,6 @@
 """What a person at a terminal sees of work that takes longer than a second."""
 
+import codecs
 import json
 import os
 import pty
@@ -68,6 +69,7 @@ class Terminal:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=other
         )
         os.close(other)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a sign
         self.shown = ""
 
     def read(self) -> bool:
@@ -78,7 +80,7 @@ class Terminal:
             data = os.read(self._own, 1 << 16)
         except OSError:  # nobody has the other end any more
             return False
-        self.shown += data.decode()
+        self.shown += self._decoder.decode(data)
         return bool(data)
 
     def until(self, pattern: str) -> list[str]:
