@@ -31,7 +31,7 @@ def test_a_transfer_says_where_its_receipt_is(satchel: Run, mem0: Path) -> None:
     page = satchel(*words[2:])
     assert page.status == 0
     assert page.out.startswith("RECEIPT OF AN IMPORT\n")
-    assert "All of it arrived." in page.out
+    assert "Complete: nothing was lost." in page.out
     assert "Signed by a trusted key" in page.out
     listed = satchel("receipt", "list")
     assert words[-1] in listed.out

@@ -184,7 +184,9 @@ def test_what_astrocyte_wrote_comes_back_equal_through_sealed_files(
     shared_data: Path, tmp_path: Path
 ) -> None:
     """Both ways of exporting, its command's, and the schema with entities and embeddings."""
-    for sample in (shared_data / "ama").glob("*.ama.jsonl"):
+    samples = sorted((shared_data / "ama").glob("*.ama.jsonl"))
+    assert samples
+    for sample in samples:
         source, names = sample, ("1.pam.jsonl", "2.pam.cbor", "3.ama.jsonl")
         for name in names:
             satchel.convert(source, tmp_path / name, overwrite=True)

@@ -232,7 +232,7 @@ def test_an_unknown_adoption_is_refused_by_machines_that_knew_the_bank(tmp_path:
     _at(one, "thief", writer=THIEF).decider(THIEF).adopt()
 
     for victim in (one, by_trust, by_both):
-        _refused(victim, AdoptedError, "trust it as an owner")
+        _refused(victim, AdoptedError, "trust it for this bank")
     with pytest.raises(AdoptedError), running.reading():
         pass
     with pytest.raises(SigningKeyError):

@@ -449,6 +449,7 @@ def test_a_blob_that_an_erasure_has_still_to_drop_does_not_go_along(
 def test_each_bank_has_a_signed_receipt(here: Settings, tmp_path: Path) -> None:
     """It names both stores, the root, and how many records of each type were read again."""
     done = copied(here, str(tmp_path / "there.db"))
+    assert done.banks
     for one in done.banks:
         assert one.receipt is not None
         found = find_receipt(here, one.receipt)

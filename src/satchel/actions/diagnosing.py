@@ -231,7 +231,7 @@ def _secrets(settings: Settings) -> Iterator[Check]:
             hint=problem.command,
         )
     if files and not exposed:
-        yield Check(name="secrets", state="ok", detail=f"{len(files)} files, nobody else's")
+        yield Check(name="secrets", state="ok", detail=f"{len(files)} files, private")
 
 
 def _registry(settings: Settings) -> Check:
@@ -240,7 +240,7 @@ def _registry(settings: Settings) -> Check:
         seen = sum(1 for _ in settings.seen.all())
     except SatchelError as error:
         return Check(name="trust", state="problem", detail=str(error))
-    return Check(name="trust", state="ok", detail=f"{len(keys)} keys, {seen} files seen")
+    return Check(name="trust", state="ok", detail=f"{len(keys)} keys, {seen} files verified")
 
 
 def _formats() -> Check:

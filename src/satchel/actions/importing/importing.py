@@ -181,12 +181,12 @@ def _is_vouched_for(arriving: Arriving) -> bool:
 
 
 def _advice(banks: Sequence[BankImported]) -> str | None:
-    """Return how to look for instructions in what arrived; None where nothing did."""
+    """Return how to scan for instructions in imported memories; None if nothing was imported."""
     names = [one.name or one.bank for one in banks if one.source is not None]
     if not names:
         return None
     where = f"--bank {shlex.quote(str(names[0]))}" if len(names) == 1 else "--bank NAME, for each"
-    return f"to look for instructions in what came from outside: satchel quarantine scan {where}"
+    return f"to scan imported memories for instructions: satchel quarantine scan {where}"
 
 
 def _path_of(source: Path | OpenFile | str) -> Path:

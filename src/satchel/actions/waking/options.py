@@ -3,11 +3,12 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids, Texts
+from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids
 from satchel.actions.options import (
     DryRun,
     OnProgress,
     ScopeOptions,
+    Texts,
     TrustOptions,
 )
 from satchel.actions.recall import Trust

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import StoreVersionError
+from satchel.errors import StoreDamagedError, StoreVersionError
 from satchel.ports.rows import CONFIG, NAME
 
 APPLICATION_ID = 0x53415443
@@ -133,6 +133,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
 _MARKS = """
 SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_schema)
 """
+_FOREIGN = "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') LIMIT 1"
 
 
 def found_version(connection: apsw.Connection, name: str) -> int | None:
@@ -153,7 +154,22 @@ def found_version(connection: apsw.Connection, name: str) -> int | None:
             file=name,
             hint="Use a newer satchel.",
         )
+    require_no_triggers(connection, name)
     return int(version)
+
+
+def require_no_triggers(connection: apsw.Connection, name: str) -> None:
+    """Refuse a file with triggers or views: they would act with the hands of whoever writes.
+
+    Raises:
+        StoreDamagedError: If it has some.
+    """
+    if connection.execute(_FOREIGN).fetchall():
+        raise StoreDamagedError(
+            "the store has triggers or views, which are not ours",
+            file=name,
+            hint="Somebody changed it from outside. Restore it: satchel backup restore.",
+        )
 
 
 def make(connection: apsw.Connection) -> None:

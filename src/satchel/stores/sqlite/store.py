@@ -45,7 +45,7 @@ from satchel.stores.sqlite.opening import (
     undisturbed,
 )
 from satchel.stores.sqlite.reading import Spreads, View
-from satchel.stores.sqlite.schema import VERSION, found_version, make
+from satchel.stores.sqlite.schema import VERSION, found_version, make, require_no_triggers
 from satchel.stores.sqlite.word_index import WordIndexes
 from satchel.stores.sqlite.writing import Transaction
 
@@ -176,6 +176,7 @@ class SqliteStore:
                     file=self.name,
                     hint="Use a newer satchel.",
                 )
+            require_no_triggers(connection, self.name)
             yield Transaction(connection, self.name, serial=serial)
         if has_moved(connection):
             raise self._vanished()
