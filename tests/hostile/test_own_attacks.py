@@ -206,7 +206,7 @@ def test_attack_names_of_objects_lead_out_of_no_folder(name: str, tmp_path: Path
     assert not Path("/evil.txt").exists()
 
 
-# -- a folder of notes that a stranger made ---------------------------------------------------
+# -- a folder of notes from an unknown author -------------------------------------------------
 
 
 def _linked(folder: Path) -> None:

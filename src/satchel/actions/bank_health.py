@@ -139,13 +139,14 @@ def _look(
         with ledger.reading() as view:
             size, standing, owners = view.head.size, view.standing, view.authority.owners
             notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
-            if lacking := _files_without_bytes(store, view):
-                notes.append(f"the bytes of {lacking} files are not in the store")
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
                 return Check(name=bank, state="problem", detail=_counts(found), hint=_REPAIR)
         ledger.audit(progress)
+        with ledger.reading() as view:  # after the audit, which names what was changed
+            if lacking := _files_without_bytes(store, view):
+                notes.append(f"the bytes of {lacking} files are not in the store")
     except SatchelError as error:
         hint = error.hint if deep else _DEEP
         return Check(name=bank, state="problem", detail=error.message, hint=hint)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import date, datetime
 from typing import Annotated, Any, Literal, cast
 
 from satchel.actions.memories.drafting import moment
@@ -10,13 +9,12 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.options import (
     FEW_FOR_MODELS,
     ScopeOptions,
+    Time,
 )
 from satchel.actions.recalling import Answer, as_of_from, recall_memories, trust_from
 from satchel.ports.operations import Option, operation, texts
 from satchel.recall.query import COMPONENTS, MOST, Query
 
-Time = str | datetime | date
-Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
 Trust = Literal["user", "agent", "tool", "external", "imported"]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import date, datetime
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import UNSET, UnsetType
@@ -21,16 +20,15 @@ from satchel.actions.options import (
     DryRun,
     OnProgress,
     ScopeOptions,
+    ScrubSecrets,
+    Texts,
+    Time,
+    Type,
 )
 from satchel.errors import UsageError
 from satchel.memory.entries import Entry
 from satchel.ports.operations import Absent, Option, Options, operation, texts
 from satchel.seal.encoding.domain import plain
-
-Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
-Texts = str | Sequence[str]
-Time = str | datetime | date
-"""``2026-03-01T09:30:00+01:00``, a day, or a ``datetime`` with its zone; without one, UTC."""
 
 _OWNERS = ("user", "agent", "run", "app")
 _MOST_TEXT = 1_000_000
@@ -165,9 +163,7 @@ class RememberOptions(MemberOptions):
         str | None,
         Option("Who says it: with --run the speaker, otherwise for the history.", max_length=200),
     ] = None
-    scrub_secrets: Annotated[
-        bool, Option("Replace keys, tokens, passwords and card numbers. They are counted anyway.")
-    ] = False
+    scrub_secrets: ScrubSecrets = False
 
 
 @dataclass(frozen=True, slots=True)

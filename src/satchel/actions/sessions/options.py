@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.options import DryRun
+from satchel.actions.options import (
+    DryRun,
+    ScrubSecrets,
+)
 from satchel.actions.sessions.recording import Spoken
 from satchel.errors import UsageError
 from satchel.ports.inference.distiller import Distiller
@@ -87,9 +90,7 @@ class RecordOptions(Options):
             metavar="NAME=TEXT",
         ),
     ] = None
-    scrub_secrets: Annotated[
-        bool, Option("Replace keys, tokens, passwords and card numbers. They are counted anyway.")
-    ] = False
+    scrub_secrets: ScrubSecrets = False
     spoken: Sequence[Spoken] | None = None
     """The messages as a file has them; read once for each pass over them."""
 

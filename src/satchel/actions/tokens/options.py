@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from satchel.actions.options import (
     SERVER,
@@ -11,6 +11,8 @@ from satchel.actions.options import (
     Overwrite,
     Reason,
     SigningOptions,
+    Texts,
+    Type,
 )
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.seal.encoding.jcs import canonical
@@ -19,9 +21,6 @@ NOT_FOR_MODELS = {"mcp": "A person decides who may use a memory, not a model."}
 HOLDER = "A holder does it with the token and its key, without the store."
 MOST_LISTED = 10_000
 _MOST_TEXT = 1_000_000
-
-Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
-_Texts = str | Sequence[str]
 
 
 def _words(values: Sequence[str]) -> tuple[str, ...]:
@@ -55,7 +54,7 @@ class GrantOptions(OutputOptions):
     """What a token allows, where, and until when."""
 
     permissions: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Permission: read, write, derive, redact, export or rehydrate; several joined by"
             " commas. Repeatable.",
@@ -65,7 +64,7 @@ class GrantOptions(OutputOptions):
         ),
     ] = ("read",)
     entries: Annotated[
-        _Texts,
+        Texts,
         Option("Only this memory, by ID or ID prefix. Repeatable.", flag="--entry"),
     ] = ()
     types: Annotated[
@@ -73,7 +72,7 @@ class GrantOptions(OutputOptions):
         Option("Only memories of this type. Repeatable.", flag="--type"),
     ] = ()
     any_tags: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Only memories with at least one of these tags. Repeatable.",
             flag="--any-tag",
@@ -81,10 +80,10 @@ class GrantOptions(OutputOptions):
         ),
     ] = ()
     tags: Annotated[
-        _Texts, Option("Only memories with all of these tags. Repeatable.", flag="--tag")
+        Texts, Option("Only memories with all of these tags. Repeatable.", flag="--tag")
     ] = ()
     no_tags: Annotated[
-        _Texts, Option("Only memories without any of these tags. Repeatable.", flag="--no-tag")
+        Texts, Option("Only memories without any of these tags. Repeatable.", flag="--no-tag")
     ] = ()
     everything: Annotated[
         bool,
@@ -145,7 +144,7 @@ class TokenVerifyOptions(Options):
     token: TokenText
     _: KW_ONLY
     permissions: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Require this permission; several joined by commas. Repeatable.",
             flag="--may",

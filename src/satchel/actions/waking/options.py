@@ -3,10 +3,12 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids, Texts
+from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids
 from satchel.actions.options import (
     DryRun,
+    OnProgress,
     ScopeOptions,
+    Texts,
     TrustOptions,
 )
 from satchel.actions.recall import Trust
@@ -144,6 +146,7 @@ class ScanOptions(Options):
         Option("Whose memories are reported if they read like a prompt. Default: as configured."),
     ] = None
     dry_run: DryRun = False
+    progress: OnProgress = None
 
 
 @dataclass(frozen=True, slots=True)

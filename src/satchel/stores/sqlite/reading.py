@@ -39,6 +39,7 @@ from satchel.stores.sqlite.word_index import (
     VOCABULARY,
     WordIndex,
     WordIndexes,
+    WordSums,
     varints,
 )
 
@@ -122,6 +123,7 @@ class View(Banks):
         super().__init__(connection, name)
         self._spreads = spreads
         self._indexes = {} if indexes is None else indexes
+        self._sums: WordSums | None = None
         self._serial = serial
         self._numbers = dict[str, int]()
 
@@ -431,7 +433,7 @@ class View(Banks):
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
         number, before = self._number(bank), dict[tuple[str, str], str]()
-        first, words = number << SEQ_BITS, self._word_index().comparing()
+        first, words = number << SEQ_BITS, self._word_sums()
         sql = "SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?"
         bounds = first + rows[0].seq, first + rows[-1].seq
         there = {place - first: size for place, size in self._all(sql, *bounds, kinds=(int, bytes))}
@@ -493,17 +495,24 @@ class View(Banks):
                 break
         return found
 
+    def _word_sums(self) -> WordSums:
+        """Return what compares records with the index; it remembers the words that it met."""
+        index = self._word_index()
+        if self._sums is None or not self._sums.is_of(index):
+            self._sums = index.comparing()
+        return self._sums
+
     def _word_index(self) -> WordIndex:
         """Return the index of words, read and checked once for as long as nobody writes.
 
         Raises:
             StoreDamagedError: If it contradicts itself.
         """
+        self._all(VOCABULARY)  # the first time, it counts as a change
         moment = self.stamp(), self._connection.total_changes()
         found = self._indexes.get(moment)
         if found is None:
             self._require_sound_words()
-            self._all(VOCABULARY)
             found = WordIndex(self._each(INSTANCES, kinds=None))
             if self._connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
                 self._indexes.clear()  # what is seen while one writes may be taken back
