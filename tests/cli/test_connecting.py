@@ -93,6 +93,19 @@ def test_a_default_bank_that_is_gone_is_not_written(satchel: Run, home: Path) ->
     assert _cursor(home)["args"][-1] == "mcp"
 
 
+def test_the_server_and_the_hooks_use_the_same_bank(satchel: Run, home: Path) -> None:
+    """The default bank by its ID, or the one that is named."""
+    path = home / ".claude/settings.json"
+    created = satchel("bank", "create", "work", "--json").json
+    assert satchel("bank", "use", "work").status == 0
+    for more, bank in (((), created["id"]), (("--bank", "work"), "work")):
+        assert satchel("connect", "claude-code", "--hooks", *more).status == 0
+        server = json.loads((home / ".claude.json").read_bytes())["mcpServers"]["satchel"]
+        assert server["args"][-2:] == ["--bank", bank]
+        for groups in json.loads(path.read_bytes())["hooks"].values():
+            assert groups[-1]["hooks"][0]["command"].split()[-2:] == ["--bank", bank]
+
+
 def _cursor(home: Path) -> dict[str, Any]:
     value = json.loads((home / ".cursor/mcp.json").read_bytes())
     return dict(value["mcpServers"]["satchel"])

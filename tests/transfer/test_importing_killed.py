@@ -18,6 +18,7 @@ from import_kit import (
     write,
 )
 
+from satchel.actions.banks import list_banks
 from satchel.actions.config import load_settings
 from satchel.actions.importing.undoing import list_imports, undo_import
 from satchel.actions.importing.work import Work
@@ -272,17 +273,21 @@ def test_what_progress_raises_ends_an_import_of_one_transaction_before_it_begins
     """Nothing of it is there; raised after the end, it is complete, and the error says so."""
     path = _many(tmp_path / "a.json")
 
-    def raising(at: int) -> Any:
+    def raising(at: int, times: int) -> Any:
+        steps = list[Step]()
+
         def told(step: Step) -> None:
-            if step.done == at:
+            steps.extend([step] * (step.done == at))
+            if len(steps) == times:
                 raise RuntimeError("enough")
 
         return told
 
-    with pytest.raises(RuntimeError):
-        bring(path, on_step=raising(0))
-    assert _logged("b") == []
+    for times in (1, 2):  # while it is read, and when all of it is
+        with pytest.raises(RuntimeError):
+            bring(path, on_step=raising(0, times))
+        assert list_banks(load_settings()) == [] or _logged("b") == []
     with pytest.raises(RuntimeError) as caught:
-        bring(path, on_step=raising(40))
+        bring(path, on_step=raising(40, 1))
     assert "satchel undo" in caught.value.__notes__[0]
     assert len(texts()) == 40

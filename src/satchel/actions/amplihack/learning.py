@@ -40,6 +40,8 @@ class SessionLearning(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: str
     agent_id: str
+    """Whose it is; empty for a bank's own."""
+
     content: str
     memory_type: str = "learning"
     """One of ``sessions.MEMORY_TYPES``."""
@@ -145,7 +147,7 @@ def _entry(learning: SessionLearning, screening: Screening) -> Entry:
             tags=tuple(dict.fromkeys(learning.tags)),
             metadata={**learning.metadata, "title": title},
             salience=importance / MOST_IMPORTANT,
-            scope=Scope(agent=learning.agent_id, run=learning.session_id),
+            scope=Scope(agent=learning.agent_id or None, run=learning.session_id),
             created_at=now(),
         )
     )

@@ -464,7 +464,7 @@ class _Look:
         for bank in found.banks:
             self._before.bank = bank.bank or self._before.bank
             done = bank.done
-            added += done.added + done.others + done.overwritten + done.others_overwritten
+            added += done.added + done.others
         if found.changed:
             self._told.captured.append(Captured(file=file, format=found.source_format, added=added))
         self._secrets.update(found.secrets)

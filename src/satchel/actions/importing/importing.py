@@ -72,7 +72,7 @@ def import_file(
         store: Store | None = None
         if not asked.dry_run:
             store = stack.enter_context(opened_store(settings))
-            stack.enter_context(import_lock(settings))
+            stack.enter_context(import_lock(settings, waits=True))
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
         if asked.re_extract_entities:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 
 import msgspec
 
@@ -48,9 +47,8 @@ from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.signed import receipt_of
 from satchel.transfer.receipts.tally import Tally
 
-_TOGETHER = 256
-_EVERY = 0.5
-"""Seconds between two reports while the input is read."""
+_TOGETHER = 100
+"""Records after which progress is reported while the input is read."""
 
 _LONGEST_HELD = 25.0
 """Seconds for which a file is read while the store is locked; other writers give up after 30."""
@@ -183,13 +181,11 @@ class Work:
             merge = self.near.mode is NearDuplicates.MERGE
             self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
         self.census.begin()
-        read, told_at = 0, monotonic()
+        read = 0
         with ExitStack() as views, self.census.timed():
             for part in self._parts():
                 read += sum(map(len, part.values()))
-                if monotonic() - told_at >= _EVERY:
-                    told_at = monotonic()
-                    self._tell_read(read)
+                self._tell_read(read)
                 for name, rows in part.items():
                     self.census.add((row.type, row.body or b"") for row in rows)
                     plan = self._plan_of(name, views)
@@ -375,6 +371,8 @@ class Work:
         def step(done: int, total: int, _: str | None) -> None:
             if self.asked.on_logging is not None:
                 self.asked.on_logging(done, total)
+            if self.asked.on_step is not None and done < total:  # the last one, when it is durable
+                self.asked.on_step(Step(done, total, None))
 
         source, total = self.arriving.source(self._journal.at), plan.stage.records
         if self.asked.on_step is not None:  # what it raises ends the import; later it cannot

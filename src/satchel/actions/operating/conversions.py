@@ -112,6 +112,7 @@ class InspectRequest(Options):
     ]
     _: KW_ONLY
     from_: From = None
+    progress: OnBytes = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,12 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
         InputError: If it cannot be read or is malformed.
         UnknownFormatError: If no format recognises it.
     """
-    return inspecting.inspect(source.file or Path(options.path), source.settings, options.from_)
+    return inspecting.inspect(
+        source.file or Path(options.path),
+        source.settings,
+        options.from_,
+        on_progress=options.progress,
+    )
 
 
 @operation(

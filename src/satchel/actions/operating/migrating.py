@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 
@@ -33,6 +33,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
+from satchel.ledger.heads import believed_head
 from satchel.memory.times import now
 from satchel.ports.store import Reader, Store
 from satchel.transfer.copies import TOGETHER, Copy, Relation, copy_in, tail
@@ -155,12 +156,15 @@ class _Work:
         self._source = source
         self._target = target
         self._asked = asked
+        self._progress = _Progress(asked.progress)
         self._turn = threading.Lock()
         """A file takes one writer at a time; who waits for his turn here is not told it is busy."""
 
     def all(self, banks: Sequence[str]) -> list[MigratedBank]:
         """Migrate banks side by side; return what became of each, in their order."""
         found = dict[str, MigratedBank]()
+        if self._asked.progress is not None:
+            self._progress.begin(self._source, banks)
         with ThreadPoolExecutor(min(self._asked.jobs, len(banks))) as pool:
             running = {pool.submit(self._one, bank): bank for bank in banks}
             try:
@@ -214,7 +218,9 @@ class _Work:
         )
 
     def _pushed(self, bank: str) -> Exchange:
-        options = ExchangeOptions(bank=bank, dry_run=self._asked.dry_run)
+        options = ExchangeOptions(
+            bank=bank, dry_run=self._asked.dry_run, progress=self._progress.of(bank, "copied")
+        )
         if local_path(self._target.store) is None:
             return push(self._source, self._target.store, options)
         with self._turn:
@@ -238,7 +244,7 @@ class _Work:
                 target = _copy(other, bank)
                 if source.size > target.size:
                     raise StoreBusyError("the bank has grown")
-                along = read_again(source, target)
+                along = read_again(source, target, self._progress.of(bank, "read back"))
                 lacking = vectors_lacking(reader, other, bank)
             if lacking:
                 with self._turn:
@@ -268,6 +274,43 @@ class _Work:
     def _name(self, bank: str) -> str | None:
         with opened_store(self._source, read_only=True) as store, store.reading() as reader:
             return name_of(reader, bank)
+
+
+class _Progress:
+    """How far the banks are together, for whoever is told.
+
+    Args:
+        told: Called with the records done and the records there are; each is copied and read back.
+    """
+
+    def __init__(self, told: Callable[[int, int], None] | None) -> None:
+        self._told = told
+        self._lock = threading.Lock()
+        self._sizes = dict[str, int]()
+        self._done = dict[tuple[str, str], int]()
+
+    def begin(self, source: Settings, banks: Sequence[str]) -> None:
+        """Find out how many records there are."""
+        with opened_store(source, read_only=True) as store, store.reading() as reader:
+            for bank in banks:
+                stored = reader.head(bank)
+                if stored is not None:
+                    with suppress(SatchelError):  # said where the bank is migrated
+                        self._sizes[bank] = believed_head(bank, stored)[0].size
+
+    def of(self, bank: str, step: str) -> Callable[[int, int], None] | None:
+        """Return what is called in a step of one bank."""
+        if self._told is None:
+            return None
+
+        def tell(done: int, size: int) -> None:
+            assert self._told is not None  # noqa: S101 - see above
+            with self._lock:  # banks are migrated side by side
+                whole = self._sizes.setdefault(bank, size)
+                self._done[bank, step] = min(whole, max(0, whole - size) + done)
+                self._told(sum(self._done.values()), 2 * sum(self._sizes.values()))
+
+        return tell
 
 
 def _require_brought(found: Exchange) -> None:

@@ -196,6 +196,7 @@ class MigrateRequest(Surroundings):
         Callable[[MigratedBank], None] | None,
         Option("Called with the result of each bank when it is done.", cli=_PRINTED),
     ] = None
+    progress: OnProgress = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,6 +433,7 @@ def migrate(
         dry_run=options.dry_run,
         owner=key or (lambda: signing_key(target, passphrase=options.passphrase)[0]),
         told=options.told,
+        progress=options.progress,
     )
     try:
         result = migrating.migrate(source, target, how)

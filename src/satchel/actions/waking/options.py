@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids
 from satchel.actions.options import (
     DryRun,
+    OnProgress,
     ScopeOptions,
     Texts,
     TrustOptions,
@@ -149,6 +150,7 @@ class ScanOptions(Options):
         ),
     ] = None
     dry_run: DryRun = False
+    progress: OnProgress = None
 
 
 @dataclass(frozen=True, slots=True)

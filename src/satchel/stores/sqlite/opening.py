@@ -20,6 +20,7 @@ import apsw
 
 from satchel.disk.databases.ciphers import unlock, with_ciphers
 from satchel.disk.private import database_files, secure_database
+from satchel.disk.waiting import BusyHandler
 from satchel.errors import SatchelError, StoreBusyError, StoreError
 from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.schema import index_names, lacks_names
@@ -287,7 +288,7 @@ def _connected(
     with translated(str(path)):
         connection = apsw.Connection(address, flags=flags, vfs=system)
     with closing_on_error(path, connection):
-        connection.set_busy_timeout(busy_ms)
+        connection.set_busy_handler(BusyHandler(path, busy_ms))
         if vfs == _ALONE.name:
             connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
         connection.pragma("temp_store", "file")  # encrypted, where the file is

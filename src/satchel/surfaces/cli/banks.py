@@ -28,6 +28,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.importing import show_imports
 from satchel.surfaces.cli.operating.bank_config import bank_config
@@ -100,7 +101,9 @@ def _confirm(given: dict[str, Any], confirmation: Confirmation) -> None:
     planned = delete_bank(state.settings, given["bank"], dry_run=True)
     message(f"{planned.name or planned.id}, {_size(planned)}, {planned.id}")
     message("Delete it for good? Type yes:")
-    if sys.stdin.readline().strip().lower() != "yes":
+    with activity.hidden():
+        answer = sys.stdin.readline().strip().lower()
+    if answer != "yes":
         raise click.Abort
 
 

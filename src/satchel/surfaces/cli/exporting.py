@@ -53,7 +53,13 @@ def add_to(app: Group) -> None:
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
     )
-    command(app, diff, _show_comparison, status=lambda found: 0 if found.is_same else _DIFFERENT)
+    command(
+        app,
+        diff,
+        _show_comparison,
+        label="comparing",
+        status=lambda found: 0 if found.is_same else _DIFFERENT,
+    )
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def add_to(app: Group) -> None:
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
     )
-    command(app, inspect_file, _show_overview, context=_read)
+    command(app, inspect_file, _show_overview, context=_read, label="inspecting", unit="bytes")
     command(
         app,
         verify_file,

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from satchel.surfaces.mcp.asking import Asker
 from satchel.surfaces.mcp.lines import REFUSED, standard_lines
+from satchel.surfaces.mcp.pending import Incoming, Outgoing, Pending
 from satchel.surfaces.mcp.tools import Tools, core_tools
 
 _INSTRUCTIONS = (
@@ -34,12 +35,15 @@ class _StrictServer(MCPServer):
     """
 
     async def run_stdio_async(self) -> None:
-        """Serve the standard streams; see ``lines``."""
+        """Serve the standard streams; see ``lines`` and ``pending``."""
         with standard_lines() as lines:
             read: Any = anyio.wrap_file(cast("Any", lines))
             async with stdio_server(stdin=read) as (incoming, outgoing):
                 options = self._lowlevel_server.create_initialization_options()
-                await self._lowlevel_server.run(incoming, outgoing, options)
+                pending = Pending()
+                received: Any = Incoming(incoming, pending)
+                sent: Any = Outgoing(outgoing, pending)
+                await self._lowlevel_server.run(received, sent, options)
 
     def add_tool(self, *args: Any, **named: Any) -> None:
         """Add a tool whose schema says so."""

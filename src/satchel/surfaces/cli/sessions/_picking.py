@@ -8,6 +8,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.sessions.looking import list_checkpoints, list_sessions
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, message, short, state
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli.sessions._showing import from_of, why_of
 
 _MOST, _END = 30, "e"
@@ -55,7 +56,8 @@ def _picked(question: str, rows: list[tuple[str, str]]) -> str:
     for number, (_, text) in enumerate(rows, 1):
         message(f"  {number:>3}  ", text.rstrip())
     message(question)
-    answer = sys.stdin.readline().strip().lower()
+    with activity.hidden():
+        answer = sys.stdin.readline().strip().lower()
     if answer.isdecimal() and 1 <= int(answer) <= len(rows):
         return rows[int(answer) - 1][0]
     if answer == _END or (answer.startswith("m") and answer[1:].isdecimal()):
