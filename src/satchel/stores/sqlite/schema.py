@@ -168,7 +168,7 @@ def require_no_triggers(connection: apsw.Connection, name: str) -> None:
         raise StoreDamagedError(
             "the store has triggers or views, which are not ours",
             file=name,
-            hint="Somebody changed it from outside. Restore it: satchel backup restore.",
+            hint="It was changed by another program. Restore it: satchel backup restore.",
         )
 
 
