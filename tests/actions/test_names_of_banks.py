@@ -133,9 +133,9 @@ def test_two_banks_of_one_name_are_refused_as_before(store: Store) -> None:
     """However each came by it; when one is called something else, the name is the other's."""
     one, two, three = founded(store, "x"), founded(store, "old"), founded(store, "old")
     renamed(two, "x")
-    with pytest.raises(UsageError, match="2 banks are called 'x'") as caught:
+    with pytest.raises(UsageError, match="2 banks are named 'x'") as caught:
         find_bank(store, "x")
-    assert str(caught.value.hint) == f"Say which: {', '.join(sorted((one.bank, two.bank)))}"
+    assert str(caught.value.hint) == f"Choose one: {', '.join(sorted((one.bank, two.bank)))}"
     assert find_bank(store, "old") == three.bank
     renamed(one, "other")
     assert find_bank(store, "x") == two.bank

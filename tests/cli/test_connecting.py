@@ -259,7 +259,7 @@ LINKS = {
     "a folder": (".claude", ""),
     "a file": (".mcp.json", "mcp.json"),
     "a file in a folder": (".claude/settings.json", "settings.json"),
-    "a file that is not there": (".mcp.json", "nothing.json"),
+    "a file that is missing": (".mcp.json", "nothing.json"),
     "the folder of the skill": (".claude/skills", ""),
     "the copy as it was before": (".mcp.json.before-satchel", "mcp.json"),
     "the copy in a folder": (".claude/settings.json.before-satchel", "settings.json"),
@@ -288,7 +288,7 @@ def test_attack_a_link_in_a_project_leads_nothing_out_of_it(
         refused = satchel("connect", "claude-code", "--project", project, *more)
         assert refused.status == 3, more
         assert "project" in refused.err
-        assert "without --project" in refused.err
+        assert "drop --project" in refused.err
         assert (_state(project), _state(elsewhere)) == before
 
 

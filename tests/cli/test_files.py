@@ -125,7 +125,7 @@ def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> Non
         return {one["name"]: f"{one['state']}: {one['detail']}" for one in found}
 
     assert checks()["files of ada"].startswith("ok: 1 files")
-    assert checks()["log of ada"] == "ok: says what the files are"
+    assert checks()["log of ada"] == "ok: matches the files"
     (place,) = (Path(os.environ["SATCHEL_HOME"]) / "files").rglob("ada")
     with MemoryStore(root=place) as store:
         store.write_text("b.md", "from a program")

@@ -328,7 +328,7 @@ def test_what_the_bank_redacted_itself_is_never_made_whole() -> None:
     body = canonical(form)
     ledger.append([seal(draft)], forms={GENUINE.id: body})
     whole = seal(Redaction(entry=GENUINE.id, result=hash_of(GENUINE.value)))
-    with pytest.raises(RedactionRefusedError, match="only where an import brought"):
+    with pytest.raises(RedactionRefusedError, match="only if an import brought"):
         ledger.append([whole], forms={GENUINE.id: GENUINE.body})
 
 

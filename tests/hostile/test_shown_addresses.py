@@ -67,7 +67,7 @@ FORMS = (
     "file://u:{}@host/x",
 )
 TEXTS = (
-    "not the address of a store: {}",
+    "not a store address: {}",
     "cannot connect to {}, which is down",
     "see <{}> and {}",
     'it said "{}"',
@@ -194,13 +194,13 @@ def test_attack_what_a_webhook_is_called_by_is_not_shown(
 @pytest.mark.parametrize(
     ("webhook", "says"),
     [
-        ("http://user:HUNTERTWO@host/", "a user or a password"),
-        ("http://HUNTERTWO@host/", "a user or a password"),
-        ("http:///HUNTERTWO", "is not an address"),
-        ("https://host:HUNTERTWO/", "is not an address"),
+        ("http://user:HUNTERTWO@host/", "a user or password"),
+        ("http://HUNTERTWO@host/", "a user or password"),
+        ("http:///HUNTERTWO", "must be a URL"),
+        ("https://host:HUNTERTWO/", "is not a valid URL"),
         ("https://host/HUNTER TWO", "a space"),
-        ("ftp://host/HUNTERTWO", "is not an address"),
-        ("https://[HUNTERTWO/", "is not an address"),
+        ("ftp://host/HUNTERTWO", "must be a URL"),
+        ("https://[HUNTERTWO/", "is not a valid URL"),
     ],
 )
 def test_a_webhook_that_could_never_be_called_is_refused(

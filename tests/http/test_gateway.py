@@ -408,7 +408,7 @@ def test_what_is_said_of_files_is_said_to_who_asks_over_http(
         outside = export(Path("/etc/x.pam"))
         assert outside.status_code == 422
         assert "SATCHEL_PORTABILITY_ROOTS" not in outside.json()["hint"]
-        assert "Name a path in the folders that the operator allows." in outside.json()["hint"]
+        assert "Use a path in the folders that the operator allows." in outside.json()["hint"]
 
 
 def test_a_memory_file_that_is_not_there_is_not_found(client: TestClient, bank: str) -> None:

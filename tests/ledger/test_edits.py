@@ -124,7 +124,9 @@ def test_attack_words_of_a_record_are_replaced_by_as_many_others(
     connection.execute("INSERT INTO words (rowid, terms) VALUES (?, ?)", (place, " ".join(words)))
     connection.close()
     problems = (
-        [] if change == "none" else [f"record {place & SEQ_MASK} is not found by its id or words"]
+        []
+        if change == "none"
+        else [f"record {place & SEQ_MASK} cannot be found by its ID or words"]
     )
     assert [check.detail for check in _edited(settings)] == problems
 

@@ -107,7 +107,7 @@ def test_a_key_that_ended_does_not_come_back(tmp_path: Path) -> None:
     assert not _counts(
         one, succeeding(one.bank, HEIR, OWNER, _AT), admission(one.bank, OWNER.did, HEIR, _AT)
     )
-    with pytest.raises(UsageError, match="part in the bank"):
+    with pytest.raises(UsageError, match="role in the bank"):
         one.decider(HEIR).hand_over([OWNER])
 
 
@@ -178,7 +178,7 @@ def test_the_last_owner_is_neither_retired_nor_revoked(tmp_path: Path) -> None:
     """Nobody could ever decide about the bank again."""
     one = machine(tmp_path)
     for action in (RETIRED, REVOKED):
-        with pytest.raises(UsageError, match="nobody would own") as caught:
+        with pytest.raises(UsageError, match="as the last owner") as caught:
             one.decider().end(action, OWNER.did)
         assert "key rotate" in (caught.value.hint or "")
         assert not _counts(one, ending(action, one.bank, OWNER.did, OWNER, _AT))

@@ -45,7 +45,7 @@ def called(servers: Path, name: str, arguments: dict[str, Any]) -> str:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("chooses", [True, False], ids=["chosen bank", "no bank yet"])
+@pytest.mark.parametrize("chooses", [True, False], ids=["chosen bank", "no banks yet"])
 def test_what_a_hook_stores_is_recalled_by_the_server_of_the_same_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, chooses: bool
 ) -> None:

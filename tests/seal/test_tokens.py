@@ -342,7 +342,7 @@ def test_a_holder_is_told_that_a_child_cannot_say_more() -> None:
     parent = chain_of(SEMANTIC, permissions=["read"])
     with pytest.raises(UsageError, match="write"):
         child_of(parent, permissions=["read", "write"])
-    with pytest.raises(UsageError, match="end after"):
+    with pytest.raises(UsageError, match="expire after"):
         child_of(parent, expires_at=later(2))
     with pytest.raises(SigningKeyError):
         child_of(parent, key=OUTSIDER)

@@ -411,7 +411,7 @@ def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
     now_ = standing(origin)
     origin.append([*memories(2, start=50), *said(mine[4], "deleted")])  # of a later moment
     if at:
-        with pytest.raises(UsageError, match="cut short"):
+        with pytest.raises(UsageError, match="interrupted"):
             carry(store, origin, target, retired=not retired)
     carry(store, origin, target, retired=retired)
     found = standing(target)

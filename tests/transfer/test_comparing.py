@@ -174,7 +174,7 @@ def test_a_name_that_is_neither_or_both_is_refused(
         diff(settings, "nobody", str(mem0))
     import_into(new_bank("both"), mem0)
     Path("both").write_bytes(mem0.read_bytes())
-    with pytest.raises(UsageError, match="a file too"):
+    with pytest.raises(UsageError, match="and a file"):
         diff(settings, "both", str(mem0))
     assert diff(settings, f".{os.sep}both", str(mem0)).is_same
     with pytest.raises(UsageError):

@@ -334,7 +334,7 @@ def test_a_store_is_not_pulled_from_itself_nor_a_bank_from_its_namesake(
     key, _ = signing_key(two.settings, None)
     create_bank(two.settings, "assistant", key)
     for options in ({}, {"bank": "assistant"}):
-        with pytest.raises(UsageError, match="another one"):
+        with pytest.raises(UsageError, match="a different bank"):
             two.pull(one, **options)
     assert two.pull(one, bank=one.bank).relation is Relation.NEW
 

@@ -369,7 +369,7 @@ def test_two_banks_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
     with opened_store(settings) as store:
         made_bank(settings, store, "ada", owner())
         made_bank(settings, store, "ada", owner())
-    with pytest.raises(UsageError, match="2 banks are called 'ada'"):
+    with pytest.raises(UsageError, match="2 banks are named 'ada'"):
         bring(write(tmp_path / "a.json", rows(A)), None)
 
 

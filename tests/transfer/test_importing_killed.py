@@ -196,7 +196,7 @@ def test_a_record_of_an_import_under_way_is_not_logged_twice(
     path = sealed_from(_many(tmp_path / "a.json"), tmp_path / "a.pam.jsonl")
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
-    with pytest.raises(ConflictError, match="not complete"):
+    with pytest.raises(ConflictError, match="incomplete"):
         bring(path, on_conflict=OnConflict.OVERWRITE)
     assert bring(path).banks[0].resumed == 21
     assert len(texts()) == 40
@@ -261,7 +261,7 @@ def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
     with monkeypatch.context() as patched:
         patched.setattr(stage, "COMMIT_BYTES", commit_bytes)
         patched.setattr(Transaction, "append", damaging)
-        with pytest.raises(StoreDamagedError, match="reads back otherwise"):
+        with pytest.raises(StoreDamagedError, match="reads back differently"):
             bring(_many(tmp_path / "a.json"), "b")
     assert texts() == []
     assert bring(_many(tmp_path / "a.json"), "b").banks[0].done.added == 40

@@ -94,7 +94,7 @@ def test_a_job_is_not_gone_on_with_from_another_file(source: Path) -> None:
     name = killed(source, at=1)
     before = size()
     write(source, rows(("1", "other")))
-    with pytest.raises(UsageError, match="another one now"):
+    with pytest.raises(UsageError, match="changed since the import was started"):
         resume_job(load_settings(), name, owner)
     source.unlink()
     with pytest.raises(UnreadableError):

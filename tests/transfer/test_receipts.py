@@ -207,7 +207,7 @@ def test_a_receipt_that_cannot_be_kept_undoes_nothing(first: Path, own_home: Pat
     folder.write_text("in the way")
     done = bring(first, "c")
     assert done.banks[0].done.added == 3
-    assert any("not kept" in note for note in done.notes)
+    assert any("was not stored" in note for note in done.notes)
 
 
 def test_what_a_writer_drops_in_silence_is_found_when_it_is_read_back(

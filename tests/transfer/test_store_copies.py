@@ -224,7 +224,7 @@ def test_a_bank_that_is_not_all_there_is_no_bank_yet(
         with pytest.raises(UnfinishedCopyError):
             ledger.append(memories(1))
     (said,) = [one for one in check_banks(there) if one.name == bank]
-    assert "not complete" in said.detail
+    assert "incomplete" in said.detail
     with pytest.raises(UnfinishedCopyError):
         push(here, there.store, ExchangeOptions(bank=bank))
     assert delete_bank(there, bank).id == bank
@@ -244,7 +244,7 @@ def test_the_source_may_go_on_while_a_copy_waits(
     assert told(str(tmp_path / "there.db")) == told(here.store)
     (found,) = [one for one in done.banks if one.bank == bank]
     assert found.earlier == 0
-    assert "begun anew" in found.notes[0]
+    assert "started again" in found.notes[0]
 
 
 @pytest.mark.parametrize("what", ["a row", "a head", "a node", "a journal"])
@@ -286,7 +286,7 @@ def test_two_that_copy_to_one_place_do_not_mix_their_rows(
             other.append(StoreCopy(source="", target="", banks=[]))  # while it is on its way
             other[0] = copied(here, target, banks=("assistant",))
 
-    with pytest.raises(StoreBusyError, match="somebody else"):
+    with pytest.raises(StoreBusyError, match="another process"):
         copied(here, target, progress=meanwhile, banks=("assistant",))
     assert told(target).items() <= told(here.store).items()
     assert other[0].banks[0].earlier == 50
@@ -305,7 +305,7 @@ def test_a_bank_with_another_log_is_refused_before_anything_is_written(
     with opened_store(here) as store:  # this machine has seen the other one grow: it is behind
         shutil.rmtree(here.state / "banks")
         assert len(told(here.store)) == 2
-    with pytest.raises(TargetExistsError, match="1 records that are not here"):
+    with pytest.raises(TargetExistsError, match="1 records that are missing here"):
         copied(here, other.store)
     with opened_store(here) as store:
         open_bank_in(here, store, "assistant", writes=True).ledger.append(memories(3, start=700))

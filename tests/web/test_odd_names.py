@@ -61,7 +61,7 @@ def test_memory_files_are_there_whatever_a_bank_is_called(tab: Watched, owner: T
         page.locator("pre.file", has_text="buy tea").wait_for()
     for name in ("a/b", "..", "x" * 300):
         page = tab.go(f"b/{_made(owner, name)}/files")
-        page.get_by_text("a bank of this name has no memory files").wait_for()
+        page.get_by_text("a bank with this name cannot have memory files").wait_for()
         page.get_by_text("Rename the bank").wait_for()
         tab.complaints.clear()  # the browser tells of the 422
 

@@ -28,9 +28,9 @@ from satchel.memory.times import now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 
-_REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_LEFT = "the file may still hold bytes of what was erased"
-_SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
+_REPAIR = "satchel doctor --repair rebuilds what can be derived, and deletes nothing."
+_LEFT = "the file may still contain erased bytes"
+_SCRUB = "Any run of satchel prune removes them."
 _DEEP = "satchel doctor --deep verifies every record."
 _UNREAD = "No bank has them, and nothing reads them. satchel store copy makes a store without them."
 _FILES = Filter(types=frozenset({"file_version"}), retired=True, held=True)
@@ -54,9 +54,9 @@ def check_banks(
         return
     if not is_there:
         missing = list(_missing(settings, lambda _: False))
-        detail = "made when first needed"
+        detail = "created on first use"
         if missing:
-            detail = "gone: this machine saw banks in it"
+            detail = "missing: this machine has seen banks in it"
         yield Check(
             name="store",
             state="problem" if missing else "note",
@@ -84,8 +84,8 @@ def check_banks(
                 yield Check(
                     name=bank,
                     state="note",
-                    detail="a copy of this bank to this store is not complete",
-                    hint="Go on with it: satchel store copy, with the same two stores.",
+                    detail="the copy of this bank to this store is incomplete",
+                    hint="Resume it: satchel store copy, with the same two stores.",
                 )
             yield from _missing(settings, {*banks, *begun}.__contains__)
     except SatchelError as error:
@@ -120,14 +120,14 @@ def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Ite
                 yield Check(name=bank, state="problem", detail=error.message, hint=error.hint)
                 continue
             if done.before.is_sound:
-                yield Check(name=bank, state="ok", detail="nothing to put right")
+                yield Check(name=bank, state="ok", detail="nothing to repair")
                 continue
-            detail = f"put right: {_counts(done.before)}"
+            detail = f"repaired: {_counts(done.before)}"
             if done.lost:
-                detail += f"; lost and set aside: {len(done.lost)}"
+                detail += f"; damaged and set aside: {len(done.lost)}"
             sound = done.after.is_sound
             if not sound:
-                detail += f"; still wrong: {_counts(done.after)}"
+                detail += f"; still damaged: {_counts(done.after)}"
             yield Check(name=bank, state="note" if sound else "problem", detail=detail)
 
 
@@ -201,9 +201,11 @@ def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Che
         yield Check(
             name=missing.id,
             state="problem",
-            detail=f"this machine saw this bank{called}, and it is gone from the store",
-            hint="Restore it from a backup: satchel backup restore. Where there is none: satchel"
-            f" bank accept-gone {missing.id}",
+            detail=f"this bank{called}, seen earlier by this machine, is missing from the store",
+            hint=(
+                "Restore it from a backup: satchel backup restore. If there is none: satchel bank "
+                "accept-gone {missing.id}"
+            ),
         )
 
 
@@ -214,8 +216,8 @@ def _witnessed(settings: Settings) -> Check:
     return Check(
         name="banks witness",
         state="note",
-        detail=f"{witness.folder}: none, so a store that was put back would not be noticed",
-        hint="It is kept from the first change on, where that folder can be written.",
+        detail=f"{witness.folder}: missing, so a rolled-back store would not be detected",
+        hint="It is created by the first change, if that folder is writable.",
     )
 
 

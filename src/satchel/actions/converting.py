@@ -319,9 +319,9 @@ def _reported(done: Conversion, errand: Errand) -> Conversion:
 def _require_unchanged(source: OpenFile, before: str) -> None:
     if digest_of(source)[0] != before:
         raise UnreadableError(
-            "the file changed while it was read; nothing was written, it could be a mixture",
+            "the file changed while it was being read; nothing was written",
             file=str(source),
-            hint="Run it again when nothing writes to it.",
+            hint="Run again when no other program writes to it.",
         )
 
 
@@ -329,7 +329,9 @@ def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
     name = asked.target_format
     if asked.profile is not None:
         if asked.profile not in PROFILES:
-            raise UsageError(f"no profile {asked.profile!r}", hint=f"Known: {', '.join(PROFILES)}.")
+            raise UsageError(
+                f"unknown profile {asked.profile!r}", hint=f"Known: {', '.join(PROFILES)}."
+            )
         name = PROFILES[asked.profile]
     return chosen_format(output, name)
 
@@ -381,7 +383,7 @@ def _records(
         empty.end()
         if builder.records == 0:
             hint = report.first_refused
-            raise EmptyInputError("there is no memory in this file", file=place.name, hint=hint)
+            raise EmptyInputError("the file contains no memories", file=place.name, hint=hint)
         if isinstance(reader, Restoring):
             report.note(reader.told)
         require_whole(reading, asked.accept_loss, place.name)

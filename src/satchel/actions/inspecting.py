@@ -105,7 +105,7 @@ def _inspected(
     for model in _models(reader, place, reading):
         tally.add(model)
     if not tally.records:
-        raise EmptyInputError("there is no memory in this file", file=place.name)
+        raise EmptyInputError("the file contains no memories", file=place.name)
     return Overview(
         file=place.name,
         format=name,

@@ -12,7 +12,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Plain = TypeVar("_Plain")
 
-_UNSURE = "The call may have begun, and goes on then: what it writes is written."
+_UNSURE = "The call may already have started; then it continues, and its writes are kept."
 
 
 async def away(call: Callable[[], _R]) -> _R:

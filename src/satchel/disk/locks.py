@@ -178,7 +178,7 @@ class ProcessLock:
             if self._handle is not None:
                 if self._shared and not shared:
                     raise UsageError(
-                        "this lock is held shared and asked for alone",
+                        "this lock is held shared and requested exclusively",
                         file=str(self.path),
                         hint="Release it first.",
                     )
@@ -232,12 +232,14 @@ class ProcessLock:
             time.sleep(_FIRST_PAUSE)
         else:
             return LockedError(
-                "another process is using this; it has not given its name, so it may be reading",
+                "another process is using this; it left no name, so it may be reading",
                 file=str(self.path),
-                hint="Wait until it has finished, or close other programs that use this.",
+                hint="Wait until it has finished, or close other programs that use it.",
             )
         if (holder.pid, holder.host) == (os.getpid(), _host()):
-            hint = "It is this very process: use the lock that it holds, or wait for that part."
+            hint = (
+                "This process itself holds the lock: use that lock, or wait until it is released."
+            )
         elif holder.host == _host():
             hint = f"Wait until it has finished, or end it: kill {holder.pid}."
         else:

@@ -79,7 +79,7 @@ _OWNERS = ("user", "agent", "run", "app", "session", "slot")
 _FILTERED = frozenset({*_OWNERS, "type", "kind", "moment", "id"})
 """Columns that some filter asks for."""
 
-_CHANGED = "The store was changed from outside. See: satchel doctor."
+_CHANGED = "The store was changed by another program. See: satchel doctor."
 
 Digests = dict[str, dict[int, bytes]]
 """By column and block."""
@@ -97,7 +97,7 @@ def require_standing(marked: Sequence[Marked], head: Head, fold: Fold, tree: Pro
     for row in marked:
         if fold.standing(row.id, row.seq, head.size) != (row.retired, row.hold):
             raise VerificationError(
-                f"the store hides record {row.seq}, and the log does not", hint=_CHANGED
+                f"the store hides record {row.seq}, but the log does not", hint=_CHANGED
             )
 
 
@@ -494,8 +494,8 @@ def _require_links(indexed: Sequence[Linked], own: Sequence[Row], places: range)
     there = {linked for linked in indexed if linked.place >= places.start}
     if there != {Linked(row.seq, link) for row in own for link in row.links}:
         raise VerificationError(
-            f"the index has other links of the records {places.start} to {places.stop - 1}"
-            " than they make",
+            f"the index has other links of the records {places.start} to {places.stop - 1} "
+            "than their bodies have",
             hint=_CHANGED,
         )
 

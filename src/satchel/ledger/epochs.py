@@ -170,18 +170,18 @@ def _standing(
 def _forked(one: Ended) -> str:
     return (
         f"record {one.place} is a second succession of {one.key}, to {one.heir}, and is ignored."
-        " Whoever made it has the old key: satchel key revoke"
+        " Its author has the old key: satchel key revoke"
     )
 
 
 def _note(saw: Seen, decided: Decided) -> str:
     decision = decided.decision
     named = decision.abandoned
-    by = "the one who adopted the bank" if decided.action == ADOPTED else "an owner"
+    by = "the adopter of the bank" if decided.action == ADOPTED else "an owner"
     text = (
-        f"{saw.who} saw {saw.head.size} records of this bank; {by} decided at {decided.at} that"
-        f" it goes on from the first {decision.resumed.size}"
+        f"{saw.who} saw {saw.head.size} records of this bank; {by} decided at {decided.at} to "
+        f"resume from the first {decision.resumed.size}"
     )
     if named != Point.of(saw.head):
-        text += f", knowing of {named.size if named is not None else decision.resumed.size}"
+        text += f", aware of {named.size if named is not None else decision.resumed.size}"
     return f"{text}: {decision.reason}" if decision.reason else text

@@ -555,7 +555,7 @@ class _Transaction:
 
     def begin_import(self, size: int | None = None) -> None:
         if size not in (None, self.after.head.size):
-            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+            raise ChangedError("it was changed by another process", hint="Read it again.")
         self._import = self._ledger._begun(self.after)  # noqa: SLF001 - a part of it
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
@@ -580,7 +580,7 @@ class _Transaction:
             is_stored = stored == self._digest.value
         if not is_stored:
             raise StoreDamagedError(
-                "what was logged reads back otherwise; nothing of it was committed",
+                "the logged records read back differently; nothing was committed",
                 hint="The disk may be failing. See: satchel doctor --deep.",
             )
 

@@ -168,7 +168,7 @@ class ProvedRows:
             StoreError: If the store cannot be walked.
         """
         if not isinstance(self._reader, Walked):
-            raise StoreError("links of this store cannot be walked along")
+            raise StoreError("links of this store cannot be followed")
         if self._columns.is_sparing(self, self._stamp) and not self._has_links(ends, incoming):
             return []  # whatever the standing of records is
         self.require_columns()
@@ -346,7 +346,7 @@ class ProvedRows:
         rows = sorted(self._reader.at(self._bank, places), key=attrgetter("seq"))
         if [row.seq for row in rows] != list(places):
             raise VerificationError(
-                "records are missing", hint="The store was changed from outside."
+                "records are missing", hint="The store was changed by another program."
             )
         require_leaves(self._tree, self._bank, rows)
         return rows
@@ -361,6 +361,6 @@ def is_unlikely(row: Row, likely: Likely) -> bool:
 
 def _mislinked(place: int) -> VerificationError:
     return VerificationError(
-        f"the index says of record {place} that it links what it does not",
-        hint="The store was changed from outside. See: satchel doctor.",
+        f"the index has links that record {place} does not have",
+        hint="The store was changed by another program. See: satchel doctor.",
     )

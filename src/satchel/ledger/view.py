@@ -465,7 +465,7 @@ class View(ProvedRows):
             proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
             leaf = proof.leaf(self._bank)
             if not audit_holds(leaf, row.seq, self.head.size, paths[row.seq], root):
-                raise VerificationError(f"the stored tree does not prove record {row.seq}")
+                raise VerificationError(f"the stored tree does not verify record {row.seq}")
             found[row.id] = proof
         return found
 

@@ -329,7 +329,7 @@ class _VectorsWriting(_Vectors):
         there = {row.id for row in self._bank(bank).rows}
         for identity in vectors:
             if identity not in there:
-                raise ValueRefusedError("there is no such record in the bank", field=identity)
+                raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         new = {key: packed(vector, count, key) for key, vector in vectors.items()}
         if new:
@@ -350,7 +350,7 @@ class _Blobs(_Beside):
 
     def get(self, bank: str, digest: str) -> Iterator[bytes]:
         if not self.has(bank, digest):
-            raise UnknownBlobError(f"there is no blob {digest} in the bank")
+            raise UnknownBlobError(f"no blob {digest} in the bank")
         return iter(self._bank(bank).blobs[digest])
 
 

@@ -113,7 +113,7 @@ def asked_from(raw: bytes) -> Asked:
         asked = msgspec.json.decode(raw, type=resolved(Asked))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedError(
-            f"not what a host sends: {error}",
+            f"not a valid hook request: {error}",
             file="stdin",
             hint='Send one JSON object, such as {"session_id": "…", "transcript_path": "…"}.',
         ) from None
@@ -124,7 +124,9 @@ def asked_from(raw: bytes) -> Asked:
     )
     if not asked.session_id.strip() or len(asked.session_id) > _LONGEST_NAME:
         raise MalformedError(
-            f"a session's id has 1 to {_LONGEST_NAME} characters", file="stdin", field="session_id"
+            f"a session ID must have 1 to {_LONGEST_NAME} characters",
+            file="stdin",
+            field="session_id",
         )
     if len(asked.learnings) > _MOST_STATED:
         raise LimitError(f"more than {_MOST_STATED}", file="stdin", field="learnings")

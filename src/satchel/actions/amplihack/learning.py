@@ -160,9 +160,9 @@ def _entry(learning: SessionLearning, screening: Screening) -> Entry:
 
 def _require(learning: SessionLearning) -> None:
     if learning.memory_type not in MEMORY_TYPES:
-        hint = f"There are: {', '.join(MEMORY_TYPES)}."
-        raise UsageError(f"there is no type {learning.memory_type!r}", field="type", hint=hint)
+        hint = f"Choose from: {', '.join(MEMORY_TYPES)}."
+        raise UsageError(f"unknown type {learning.memory_type!r}", field="type", hint=hint)
     if not learning.session_id.strip():
-        raise UsageError("a learning is of some session", field="session_id")
+        raise UsageError("a learning must name its session", field="session_id")
     if learning.importance is not None and not 0 <= learning.importance <= MOST_IMPORTANT:
-        raise UsageError(f"an importance is 0 to {MOST_IMPORTANT}", field="importance")
+        raise UsageError(f"importance must be between 0 and {MOST_IMPORTANT}", field="importance")

@@ -233,7 +233,8 @@ def clean_sessions(
         if not options.confirm:
             if agree is None:
                 raise UsageError(
-                    f"{len(found):,} sessions would be forgotten, and no terminal can confirm it",
+                    f"{len(found):,} sessions would be forgotten, and there is no terminal to "
+                    "confirm it",
                     field="confirm",
                     hint="Add --confirm.",
                 )

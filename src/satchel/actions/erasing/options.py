@@ -48,7 +48,7 @@ Where = Annotated[
 ]
 LogReason = Annotated[
     str | None,
-    Option("Why, for the log. The reason itself is not erased.", max_length=1000),
+    Option("Reason, for the log. The reason itself is not erased.", max_length=1000),
 ]
 
 
@@ -157,7 +157,7 @@ class RecoverOptions(SigningOptions):
     )
     sealed: Annotated[
         bool,
-        Option("Write the age file, for whoever has its identity.", python=_IN_MEMORY),
+        Option("Write the age file itself, still encrypted.", python=_IN_MEMORY),
     ] = unoffered.field(default=False, init=False)
     signing_key: Annotated[
         str | None,

@@ -52,14 +52,14 @@ Prefix = Annotated[
 ExpectedSha = Annotated[
     str | None,
     Option(
-        "SHA-256 that the file must have now; empty if it must not exist.",
+        "SHA-256 that the file must have; empty if it must not exist.",
         metavar="SHA256",
         http=Absent(why="The headers If-Match and If-None-Match have it."),
     ),
 ]
-_Header = Absent(why="The header X-Actor names who it is.")
-Actor = Annotated[str, Option("Who does it, for the audit.", max_length=200, http=_Header)]
-Reason = Annotated[str, Option("Why, for the audit.", max_length=1000)]
+_Header = Absent(why="The header X-Actor names the actor.")
+Actor = Annotated[str, Option("Author of the change, for the audit.", max_length=200, http=_Header)]
+Reason = Annotated[str, Option("Reason, for the audit.", max_length=1000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,7 @@ class FileWriteOptions(FileChangeOptions):
     ] = None
     _: KW_ONLY
     append: Annotated[bool, Option("Add the text at the end.")] = False
-    keep_versions: Annotated[
-        bool, Option("Have the store keep the text of every version from now on.")
-    ] = False
+    keep_versions: Annotated[bool, Option("Keep the text of every version from now on.")] = False
     content: bytes | None = None
     """What a file or standard input has, in place of the text."""
 
@@ -118,7 +116,7 @@ class FileEditOptions(FileChangeOptions):
 
     path: FilePath
     old: Annotated[str, Option("Text to replace, exactly.", argument=True)]
-    new: Annotated[str, Option("Text to put in its place.", argument=True)]
+    new: Annotated[str, Option("Replacement text.", argument=True)]
     _: KW_ONLY
     count: Annotated[int, Option("Number of times that the text must occur.", minimum=1)] = 1
 
@@ -157,7 +155,7 @@ class CollectOptions(Options):
     """What to remove."""
 
     hours: Annotated[
-        float, Option("Hours for which readers may still need what is unused.", minimum=0)
+        float, Option("Hours to keep unused data for readers that may still need it.", minimum=0)
     ] = 24.0
 
 
@@ -259,7 +257,8 @@ class AuditOptions(Options):
     """Which events to list."""
 
     last: Annotated[
-        int, Option("Number of events: the last ones.", short="-n", minimum=1, maximum=100_000)
+        int,
+        Option("Number of events to show, from the end.", short="-n", minimum=1, maximum=100_000),
     ] = 20
     verify: Annotated[bool, Option("Verify the whole audit against its hash chain.")] = False
 
@@ -287,7 +286,7 @@ class FilePromoteOptions(FileChangeOptions):
     ] = ()
     max_bytes: Annotated[int, Option("Rule: maximum size of a file.", minimum=1)] = 100_000
     overwrite: Annotated[bool, Option("Rule: other text at the target may be replaced.")] = False
-    keep: Annotated[bool, Option("Keep the proposal.")] = False
+    keep: Annotated[bool, Option("Keep the proposal file.")] = False
     actor: Annotated[str, Option("Who reviewed it, for the audit.", max_length=200)] = "reviewer"
     dry_run: DryRun = False
 
@@ -574,7 +573,7 @@ def read_file(files: OpenFiles, options: FileReadOptions) -> FileContent:
         )
     data, meta = store.read_bytes(path), store.get_meta(path)
     if data is None:
-        raise NoMemoryFilesError("no file at this path", path=path)
+        raise NoMemoryFilesError("no such file", path=path)
     return FileContent(
         path=path,
         text=data.decode("utf-8", "surrogateescape"),
@@ -684,7 +683,7 @@ def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[Decisio
         return promote_all(store, rule, actor=options.actor, dry_run=options.dry_run)
     for field in ("authors", "overwrite", "dry_run"):
         if getattr(options, field):
-            raise UsageError("it is part of a rule", field=field, hint="Add --folder.")
+            raise UsageError("this option is part of a rule", field=field, hint="Add --folder.")
     meta = store.promote(
         options.path,
         options.target,

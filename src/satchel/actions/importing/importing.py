@@ -217,7 +217,7 @@ def _arriving(
         return arriving
     if asked.include_deleted or asked.embeddings:
         raise UsageError(
-            "only a live source, such as a folder of mem0-local, has what was deleted, and vectors",
+            "only a live source, such as a mem0-local folder, has deleted memories and vectors",
             field="include_deleted" if asked.include_deleted else "embeddings",
         )
     given = Path(source) if isinstance(source, str) else source

@@ -80,9 +80,9 @@ def resume_job(
     job = _chosen(list_jobs(settings), wanted)
     if job.input is None:
         raise UsageError(
-            "it came from the standard input, or was begun by an older version",
+            "it was read from standard input, or was started by an older version",
             field=job.id,
-            hint="Run the same import again; it goes on by itself. Or: satchel job cancel.",
+            hint="Run the same import again to resume it. Or cancel it: satchel job cancel.",
         )
     try:
         options = replace(
@@ -157,7 +157,7 @@ def _chosen(found: list[Job], wanted: str) -> Job:
         )
     ]
     if len(there) != 1:
-        raise UnknownJobError(f"there is not one job {wanted!r}", hint="See: satchel job.")
+        raise UnknownJobError(f"no single job matches {wanted!r}", hint="See: satchel job.")
     return there[0]
 
 

@@ -57,11 +57,11 @@ _AGAIN = ((UnfinishedError, NotAtOnceError), UnfinishedError)
 """After which everything is read again: a process that was killed costs time, and nothing else."""
 
 _GO_ON = (
-    "Nothing of it is visible. Run the same import again to go on, or: satchel job cancel, which"
-    " takes it back."
+    "Nothing of it is visible yet. To resume, run the same import again. To remove it: satchel job "
+    "cancel."
 )
 
-_COMPLETE = "The import is complete. To take it back: satchel undo {source}"
+_COMPLETE = "The import is complete. To undo it: satchel undo {source}"
 
 
 class Work:
@@ -145,20 +145,20 @@ class Work:
         self._find_begun()
         if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
             raise UsageError(
-                "the file is another one now than the one that was begun with",
+                "the file changed since the import was started",
                 file=self.arriving.name,
-                hint="Import it anew, and take the old one back: satchel job cancel.",
+                hint="Start a new import, and cancel the old one: satchel job cancel.",
             )
         self._read()
         if not self.asked.dry_run and not self._goes_on():
             for name, journal in self._begun.items():
-                take_back(self._open[name].ledger, journal.source, "begun anew")
+                take_back(self._open[name].ledger, journal.source, "started again")
             self._begun, self._journal = {}, self._new_journal()
             self._read()
         if not self.plans:
             hint = self.arriving.report.first_refused
             raise EmptyInputError(
-                "there is no memory in this file", file=self.arriving.name, hint=hint
+                "the file contains no memories", file=self.arriving.name, hint=hint
             )
         self.tenants.require_said(self.arriving.name)
         require_whole(self.arriving.reading, self.asked.accept_loss, self.arriving.name)
@@ -274,7 +274,7 @@ class Work:
         brought = self.arriving.brought
         maker, notes = brought.maker, self.arriving.report.note
         for reason, number in brought.unusable.items():
-            notes(f"{number:,} embeddings are not used: {reason}")
+            notes(f"{number:,} embeddings were not used: {reason}")
         count = brought.count
         if maker is None or not count:
             return
@@ -292,8 +292,8 @@ class Work:
             )
             if told.reused.reason:
                 notes(
-                    f"{count:,} embeddings of {maker.model} are not used: {told.reused.reason};"
-                    " satchel embed makes them"
+                    f"{count:,} embeddings of {maker.model} are not used: "
+                    f"{told.reused.reason}; to compute them: satchel embed"
                 )
 
     def embed(self) -> None:
@@ -312,8 +312,8 @@ class Work:
                 keep_up(bank)
             elif bank.settings.options.inference.automatic:
                 self.arriving.report.note(
-                    f"{told.done.added:,} memories have no vectors yet: satchel embed makes them at"
-                    " once, questions some at a time"
+                    f"{told.done.added:,} memories have no vectors yet; to compute them now: "
+                    "satchel embed (recall computes a few at a time)"
                 )
 
     def _goes_on(self) -> bool:
@@ -495,8 +495,8 @@ class Work:
     def _require_once(self, opened: OpenBank, name: str) -> None:
         for other, told in self.banks.items():
             if told.bank == opened.id:
-                what = f"{other!r} and {name!r} are one bank"
-                raise UsageError(what, field="map", hint="Name it the same way each time.")
+                what = f"{other!r} and {name!r} are the same bank"
+                raise UsageError(what, field="map", hint="Use the same name each time.")
 
     def _there(self, name: str) -> OpenBank | None:
         """Open a bank that is there already."""
@@ -515,8 +515,8 @@ class Work:
         ids = self._names.called(name)
         if len(ids) > 1:
             raise UsageError(
-                f"{len(ids)} banks are called {name!r}",
-                hint=f"Say which one everything goes into: --bank {ids[0]}",
+                f"{len(ids)} banks are named {name!r}",
+                hint=f"Choose one by ID: --bank {ids[0]}",
             )
         return ids[0] if ids else None
 

@@ -179,7 +179,7 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
         UsageError: If the limit is below 1.
     """
     if limit < 1:
-        raise UsageError("a history has at least 1 version", field="limit")
+        raise UsageError("the limit must be at least 1 version", field="limit")
     with bank.asked("history").ledger.reading() as view:
         found = find_memory(view, wanted)
         seen, ids = set[int](), sorted(view.versions(found.record.id))

@@ -53,7 +53,7 @@ class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def told(self) -> str:
         """It in words."""
         who = f" by {self.by}" if self.by else ""
-        where = ", and came so with an import" if self.imported else ""
+        where = ", as imported" if self.imported else ""
         return f"{self.at[:19].replace('T', ' ')}{who}: {', '.join(self.fields)}{where}"
 
 

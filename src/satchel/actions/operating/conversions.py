@@ -46,7 +46,7 @@ from satchel.seal.verify.verification import Outcome, Verification
 OnBytes = Annotated[
     Progress | None,
     Option(
-        "Called with the number of bytes done, and of all of them; again for each pass.",
+        "Called with the number of bytes done and the total; again for each pass.",
         cli=BAR,
         http=Absent(why="A request has one answer."),
     ),
@@ -83,7 +83,7 @@ class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOption
     to: Annotated[
         str | None,
         Option(
-            "Format to write. Default: as the file's name says.",
+            "Format to write. Default: by the file name.",
             metavar="FORMAT",
             values="format",
         ),
@@ -133,10 +133,10 @@ class VerifyRequest(Options):
     ] = None
     trusted_keys: TrustedKeys = ()
     threshold: Annotated[
-        int | None, Option("How many distinct trusted keys must have signed.", minimum=1)
+        int | None, Option("Number of distinct trusted keys that must have signed.", minimum=1)
     ] = None
     require_fresh: Annotated[
-        bool, Option("Fail for a copy that is older than the newest one seen here.")
+        bool, Option("Fail if this copy is older than the newest one seen here.")
     ] = False
     progress: OnBytes = None
     remember: bool = True

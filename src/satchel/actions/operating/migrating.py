@@ -65,7 +65,7 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
     require_owner(source, "migrate")
     asked = options or MigrateOptions()
     if not 1 <= asked.jobs <= MOST_JOBS:
-        raise UsageError(f"from 1 to {MOST_JOBS} banks at a time", field="jobs")
+        raise UsageError(f"the number of banks at a time must be 1 to {MOST_JOBS}", field="jobs")
     notes = _notes()
     if source.provider is not None or target.provider is not None:
         done = migrate_live(source, target, asked)
@@ -124,16 +124,14 @@ def _place(settings: Settings) -> str:
 def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
     """Return the ids of the banks that are meant, each once."""
     if not has_store(source):
-        raise UnknownBankError(
-            "there is no store to migrate from", file=shown_address(source.store)
-        )
+        raise UnknownBankError("no store to migrate from", file=shown_address(source.store))
     with opened_store(source, read_only=True) as store:
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         with store.reading() as reader:
             banks = reader.banks()
     if not banks:
-        raise EmptyInputError("there is no bank to migrate", file=shown_address(source.store))
+        raise EmptyInputError("no banks to migrate", file=shown_address(source.store))
     return banks
 
 
@@ -215,7 +213,8 @@ class _Work:
             self._source.hooks.tell("on_migrate", bank=(bank, done.name), counts=counts)
             return done
         raise StoreBusyError(
-            "the bank is written to all the time", hint="Stop what writes to it, and run it again."
+            "the bank is changed continuously",
+            hint="Stop the programs that write to it, and run again.",
         )
 
     def _pushed(self, bank: str) -> Exchange:
@@ -270,7 +269,7 @@ class _Work:
             number = len(view.open_imports())
         if not number:
             return []
-        return [f"{number} imports into it are not complete; see: satchel bank imports"]
+        return [f"{number} imports into it are incomplete; see: satchel bank imports"]
 
     def _name(self, bank: str) -> str | None:
         with opened_store(self._source, read_only=True) as store, store.reading() as reader:
@@ -322,16 +321,18 @@ def _require_brought(found: Exchange) -> None:
     """
     if found.relation is Relation.DIVERGED:
         raise VerificationError(
-            f"the copy there went another way after {found.common} records",
+            f"the copy there diverged after {found.common} records",
             hint=f"See: satchel push {found.target} --bank {found.bank[7:19]} --merge",
         )
     if found.relation is Relation.BEHIND:
         raise VerificationError(
             f"the copy there has {found.target_size - found.common} records more",
-            hint=f"Bring them here first: satchel pull {found.target}",
+            hint=f"Pull them first: satchel pull {found.target}",
         )
     if found.blobs_missing:
-        raise VerificationError(f"{found.blobs_missing} blobs that records name are not here")
+        raise VerificationError(
+            f"{found.blobs_missing} blobs that records refer to are missing here"
+        )
 
 
 def _told(found: Exchange, carried: int, blobs: int) -> MigratedBank:
@@ -367,7 +368,7 @@ def _vectors(source: Copy, store: Store) -> int:
 def _notes() -> list[str]:
     """Return what wins over a configuration file, so that nobody takes the switch for done."""
     return [
-        f"the environment variable {name} is set, and wins over the configuration file"
+        f"the environment variable {name} is set, and overrides the configuration file"
         for name in _VARIABLES
         if os.environ.get(name)
     ]

@@ -18,9 +18,9 @@ from satchel.jobs.callbacks import teller
 from satchel.jobs.job import Job
 from satchel.ports.operations import Option, Options, operation
 
-BY_ID = "its ID, or at least six digits of it"
+BY_ID = "ID, or a prefix of at least six digits"
 
-Reason = Annotated[str | None, Option("Why, for the history.", max_length=1000)]
+Reason = Annotated[str | None, Option("Reason, for the history.", max_length=1000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ReceiptListOptions(Options):
 
     bank: Annotated[
         str | None,
-        Option("Only those of this bank, from its log as well.", values="bank"),
+        Option("Only receipts of this bank, including those in its log.", values="bank"),
     ] = None
     _: KW_ONLY
     limit: Annotated[

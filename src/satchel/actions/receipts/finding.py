@@ -85,7 +85,7 @@ def list_receipts(
     """
     require_owner(settings, "receipts")
     if not 1 <= limit <= MOST:
-        raise UsageError(f"from 1 to {MOST} receipts can be listed", field="limit")
+        raise UsageError(f"the limit must be 1 to {MOST} receipts", field="limit")
     found = dict[str, ReceiptLine]()
     if bank is None:
         for record, account in _kept(settings):
@@ -142,9 +142,9 @@ def find_receipt(settings: Settings, wanted: str) -> Receipt:
         has_store(settings)  # it may be in one that vanished
     if len(found) != 1:
         raise UnknownReceiptError(
-            f"there is no file and no receipt {wanted!r}"
+            f"no file or receipt matches {wanted!r}"
             if not found
-            else f"{len(found)} receipts begin with {wanted!r}",
+            else f"{len(found)} receipts start with {wanted!r}",
             hint="See: satchel receipt list.",
         )
     return _judged(settings, *next(iter(found.values())))

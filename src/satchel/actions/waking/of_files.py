@@ -104,7 +104,7 @@ def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
     statement = verdict.statement if verdict is not None else None
     bank = statement.get("bank") if statement is not None else None
     if verdict is None or statement is None or not isinstance(bank, str):
-        raise TokenError("a token is for a bank, and the file does not say whose it is")
+        raise TokenError("a token is for a bank, and the file names no bank")
     signers = {one.key for one in verdict.signers if one.valid and one.standing == "trusted"}
     chain = presented(settings).chain
     around = Surroundings(
@@ -137,7 +137,7 @@ def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
                 plan.take(some, arriving.endings)
             plan.finish()
         if plan.is_empty:
-            raise EmptyInputError("there is no memory in this file", file=arriving.name)
+            raise EmptyInputError("the file contains no memories", file=arriving.name)
         arriving.require_unchanged()
         batch = Batch(ledger, plan, journal, OnConflict.SKIP)
         batch.log(arriving.source(journal.at))

@@ -161,7 +161,7 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
     require_owner(bank.settings, "quarantine")
     asked: Any = options.enforce or bank.settings.options.rehydrate.enforce
     if asked not in ENFORCED:
-        raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
+        raise UsageError(f"enforce must be one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
     flagged, count, moment = list[Flagged](), 0, now()
     with bank.ledger.reading() as view:
         total = sum(view.head.counts.get(each, 0) for each in Component)

@@ -225,7 +225,7 @@ class Contents:
 
     def _redacted(self, model: Model, identity: str, line: bytes, number: int) -> bytes:
         if not isinstance(model, Entry):
-            raise MalformedError("a record needs a nonce", field="nonce")
+            raise MalformedError("a record must have a nonce", field="nonce")
         raw = _raw(identity)
         self._redacted_seen = True
         if not self.redactions.form(model, line, number):

@@ -130,7 +130,7 @@ def open_for_reading(
     files = database_files(path)
     if _is_filled(files, "-journal"):
         raise StoreError(
-            "a program was killed when it had just begun the store",
+            "a program was killed while creating the store",
             file=str(path),
             hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
         )
@@ -205,7 +205,7 @@ def undisturbed(path: Path, seen: Seen) -> Iterator[None]:
         problem = error
     if not is_current(path, seen):
         raise StoreBusyError(
-            "the store was written to while it was read", file=str(path), hint="Read it again."
+            "the store was changed while it was being read", file=str(path), hint="Read it again."
         ) from problem
     if problem is not None:
         raise problem

@@ -296,7 +296,7 @@ class View(Banks):
     def _marked(self, number: int, first: int, last: int) -> list[Marked]:
         found = self._all(_MARKED, first, last, number, kinds=_MARKED_KINDS)
         if any(other != number for _, other, *_ in found):
-            raise damaged(self._name, "a row says that it is of another bank")
+            raise damaged(self._name, "a row belongs to another bank")
         return [
             Marked(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
             for place, _, identity, tag, at, retired, hold in found

@@ -147,7 +147,7 @@ def found_version(connection: apsw.Connection, name: str) -> int | None:
     if (application, version, tables) == (0, 0, 0):
         return None
     if application != APPLICATION_ID:
-        raise StoreVersionError("this database is not one of ours", file=name)
+        raise StoreVersionError("this is not a Satchel database", file=name)
     if version > VERSION:
         raise StoreVersionError(
             f"the store has version {version}, this program reads up to {VERSION}",
@@ -168,7 +168,7 @@ def require_no_triggers(connection: apsw.Connection, name: str) -> None:
         raise StoreDamagedError(
             "the store has triggers or views, which are not ours",
             file=name,
-            hint="Somebody changed it from outside. Restore it: satchel backup restore.",
+            hint="It was changed by another program. Restore it: satchel backup restore.",
         )
 
 

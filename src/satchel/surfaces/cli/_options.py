@@ -58,7 +58,7 @@ def tell_refused(refused: Sequence[Refused]) -> None:
         place = f"line {one.line}" if one.line is not None else f"record {one.field}"
         message(f"  {place}: {one.message}")
     if len(refused) > _SHOWN:
-        message("  more of them: --json")
+        message("  more: --json")
 
 
 def tell_receipts(receipts: list[str], unaccepted: int) -> int:

@@ -33,7 +33,7 @@ def new() -> str:
         chosen = os.environ[VARIABLE]
     elif sys.stdin.isatty():
         chosen = _asked("New passphrase: ")
-        if _asked("Once more: ") != chosen:
+        if _asked("Repeat passphrase: ") != chosen:
             raise UsageError("the two passphrases differ")
     else:
         raise UsageError("no passphrase given", hint=f"Set {VARIABLE}, or run it in a terminal.")
@@ -67,7 +67,7 @@ def new_of_file(path: Path | None) -> str:
             " it in a terminal.",
         )
     chosen = _asked("New passphrase: ")
-    if _asked("Once more: ") != chosen:
+    if _asked("Repeat passphrase: ") != chosen:
         raise UsageError("the two passphrases differ")
     if not chosen:
         raise UsageError("an empty passphrase protects nothing")
@@ -90,7 +90,7 @@ def _given(path: Path | None) -> str | None:
     try:
         found = data.split(b"\n")[0].rstrip(b"\r").decode()
     except UnicodeDecodeError:
-        raise UsageError("the passphrase is no text", file=str(path)) from None
+        raise UsageError("the passphrase is not valid text", file=str(path)) from None
     if not found:
-        raise UsageError("there is no passphrase in it", file=str(path))
+        raise UsageError("it contains no passphrase", file=str(path))
     return found

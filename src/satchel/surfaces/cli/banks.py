@@ -80,7 +80,7 @@ def _show_log(page: LogPage) -> None:
     )
     message(f"{count(page.size, 'entry')}, root {page.root}, signed by {page.key}")
     if page.next is not None:
-        message(f"There are more: --after {page.next}")
+        message(f"More: --after {page.next}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,7 @@ def add_to(app: Group) -> None:
         import_,
         show_import,
         bank=_target,
-        bank_help="Bank that everything goes into; created if there is none.",
+        bank_help="Bank to import everything into; created if missing.",
         label="logging",
         extra=Input,
         prepare=_prepare,
@@ -87,7 +87,7 @@ def add_to(app: Group) -> None:
 class Input(Options):
     """Another way to name the file."""
 
-    input: Annotated[PathText | None, Option("The file, as an option.", metavar="FILE")] = None
+    input: Annotated[PathText | None, Option("File to read, as an option.", metavar="FILE")] = None
 
 
 def _to_undo(bank: str | None, options: UndoOptions) -> AbstractContextManager[OpenBank]:
@@ -186,7 +186,7 @@ def show_imports(lines: list[ImportLine]) -> None:
 
 def _show_undone(done: Undone) -> None:
     if done.already:
-        message("This import is undone already.")
+        message("This import was already undone.")
         return
     would = "would remove" if done.dry_run else "removed"
     line(f"{would} {count(done.records, 'record')} of {done.source}")

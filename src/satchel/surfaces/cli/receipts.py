@@ -27,7 +27,7 @@ def add_to(app: Group) -> None:
 
 def _show_list(found: list[ReceiptLine]) -> None:
     if not found:
-        message("No receipts yet; each import, export and conversion leaves one.")
+        message("No receipts yet. Each import, export and conversion writes one.")
         return
     rows: list[list[object]] = []
     for one in found:

@@ -80,7 +80,7 @@ def _converted(options: ConvertRequest, _: Encryption) -> Iterator[FileSource]:
     output = Path(options.output)
     with stdin_as_file(Path(options.source)) as file, output_file(output, options.to) as path:
         if path != output and options.sidecar:
-            raise UsageError("standard output has no sidecar", field="--sidecar")
+            raise UsageError("a sidecar cannot be written for standard output", field="--sidecar")
         yield FileSource(
             settings=state.settings,
             file=file if isinstance(file, OpenFile) else None,

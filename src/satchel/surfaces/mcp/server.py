@@ -71,7 +71,7 @@ class _StrictServer(MCPServer):
                 f"{one[:_SHOWN]!r} ({nearest(one, known or ['none'])})" for one in unknown[:_FEW]
             )
             raise ToolError(
-                f"Error executing tool {name}: usage: there is no argument {', '.join(each)}"
+                f"Error executing tool {name}: usage: unknown argument {', '.join(each)}"
             )
         try:
             return await super().call_tool(name, arguments, context)
@@ -144,12 +144,12 @@ def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServ
         made.add_tool(call, annotations=annotations)
     made.resource("satchel://banks", title="Banks", mime_type="text/plain")(tools.about)
 
-    @made.resource("satchel://banks/{bank}/memory", title="A bank's memory, framed")
+    @made.resource("satchel://banks/{bank}/memory", title="A bank's memory, delimited as data")
     def memory_of(bank: str) -> str:
         """Return what is newest and matters most of a bank, framed as data."""
         return tools.context("", bank)
 
-    @made.prompt(title="Wake up with what is known")
+    @made.prompt(title="Start with what is known")
     def wake_up(task: str) -> str:
         """Put the memory that matters for a task in front of it."""
         return f"{tools.context(task)}\n\n{task}"

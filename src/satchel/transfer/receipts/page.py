@@ -129,11 +129,11 @@ def _erased(account: Account) -> str:
 
 def _looked(account: Account) -> Iterator[str]:
     for one in account.scanned[: 4 * _LINES]:
-        found = f"{one.found:,} PIECES FOUND" if one.found else "nothing found"
+        found = f"{one.found:,} REMNANTS FOUND" if one.found else "nothing found"
         yield f"scanned {_visible(one.name)}, {one.bytes:,} bytes: {found}"
     if account.scanned[4 * _LINES :]:
         yield f"and {len(account.scanned) - 4 * _LINES:,} more"
-    yield from (f"not reached: {_visible(name)}" for name in account.unreached[: 4 * _LINES])
+    yield from (f"not scanned: {_visible(name)}" for name in account.unreached[: 4 * _LINES])
 
 
 def _verdict(account: Account) -> str:
@@ -199,7 +199,7 @@ def _row(name: str, cells: Iterable[str]) -> str:
 
 
 def _more(account: Account) -> Iterator[tuple[str, str]]:
-    for name, what in (("done", account.done), ("left behind", account.left)):
+    for name, what in (("done", account.done), ("not included", account.left)):
         if what:
             yield name, _tally(what)
     if account.resumed:

@@ -24,7 +24,7 @@ from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.amplihack import _showing as views
 
 amplihack = Group(help="Manage the memory of amplihack's agents.")
-hook = Group(help="What agent hosts run; JSON on stdin.")
+hook = Group(help="Hooks that agent hosts run; JSON on stdin.")
 
 
 def add_to(app: Group) -> None:

@@ -23,13 +23,11 @@ def picked_session(bank: OpenBank) -> str:
     """
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            "no conversation is named", field="session", hint="See: satchel session list."
+            "no conversation given", field="session", hint="See: satchel session list."
         )
     found = list_sessions(bank, limit=_MOST)
     if not found:
-        raise UsageError(
-            "there is no conversation yet", hint="Record one: satchel session record FILE."
-        )
+        raise UsageError("no conversations yet", hint="Record one: satchel session record FILE.")
     newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)
     rows = [
         (one.id, f"{one.name or short(one.id)}, {count(one.messages, 'message')}  {from_of(one)}")
@@ -49,7 +47,7 @@ def picked_point(bank: OpenBank, session: str) -> str | None:
         for one in list_checkpoints(bank, session)
     ]
     found = _picked(
-        "Which point? A number of the list, m50 for message 50, or e for the end.", rows
+        "Which point? A number from the list, m50 for message 50, or e for the end.", rows
     )
     return None if found == _END else found
 
