@@ -55,9 +55,12 @@ IN_MEMORY := unshare -m sh -c 'mount -t tmpfs -o mode=755 tmpfs "$$TMPDIR" && ex
 CAN := $(shell awk '/MemAvailable/ {exit $$2 < 4000000}' /proc/meminfo 2>/dev/null && \
 	TMPDIR=/mnt $(IN_MEMORY) true 2>/dev/null && echo yes)
 
+# Concurrent test processes. With three, two cores have work while a test waits: make check WORKERS=3
+WORKERS ?= 2
+
 test: .venv/.dev
 	export TMPDIR=$$(mktemp -d) && trap 'rm -rf "$$TMPDIR"' EXIT && \
-	$(if $(CAN),$(IN_MEMORY)) env HYPOTHESIS_PROFILE=ci $(BIN)python -m pytest -q -n 2
+	$(if $(CAN),$(IN_MEMORY)) env HYPOTHESIS_PROFILE=ci $(BIN)python -m pytest -q -n $(WORKERS)
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

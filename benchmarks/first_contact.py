@@ -66,6 +66,7 @@ STARTS = {
         "from satchel import Satchel; Satchel.open().bank().recall('tea')",
     ),
     "satchel mcp, to the list of tools": ("-c", ""),
+    "import of the MCP SDK alone": ("-c", "import mcp.server.mcpserver, mcp.server.stdio"),
 }
 ROUNDS = 7
 

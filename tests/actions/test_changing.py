@@ -331,5 +331,5 @@ def test_versions_keep_the_key_so_that_it_names_the_newest(bank: OpenBank) -> No
 def test_a_list_in_the_place_of_an_id_is_a_typed_error(bank: OpenBank) -> None:
     """As ``bank.forget([id])``: it says how several are named."""
     made = keep(bank, "tea")
-    with pytest.raises(UsageError, match="an id is text, and not list"):
+    with pytest.raises(UsageError, match="an ID must be a string, not list"):
         forget(bank, [[made]])  # type: ignore[list-item]

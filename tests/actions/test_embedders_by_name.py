@@ -182,7 +182,7 @@ def test_ollama_at_another_address_is_one_line_too(
 @pytest.mark.parametrize("name", ["openai:tiny@http://192.0.2.1/v1", "ollama:x@http://192.0.2.1"])
 def test_a_caller_names_no_address(name: str) -> None:
     """Attack: whoever may ask for vectors would have the memories sent elsewhere."""
-    with pytest.raises(UsageError, match="part of the configuration"):
+    with pytest.raises(UsageError, match="must be in the configuration"):
         embedder_of(load_settings(), name)
 
 

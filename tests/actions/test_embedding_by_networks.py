@@ -63,7 +63,7 @@ def test_a_model_in_a_folder_finds_what_words_do_not(
     assert ([one.id for one in found.memories], found.plan.vectors) == ([wanted], "onnx:own")
     elsewhere = configured(bank, monkeypatch, embedder="static")
     plan = recall_memories(elsewhere, Query(text="red")).plan
-    assert "questions are not handed to onnx:own" in plan.note
+    assert "queries are not sent to onnx:own" in plan.note
 
 
 def test_another_file_in_the_folder_makes_another_generation(
@@ -78,7 +78,7 @@ def test_another_file_in_the_folder_makes_another_generation(
         for name, table in (("a", TABLE), ("b", SIMILAR))
     )
     generation = embed_bank(first).generation
-    assert "questions are not handed" in recall_memories(second, Query(text="tea")).plan.note
+    assert "queries are not sent" in recall_memories(second, Query(text="tea")).plan.note
     done = embed_bank(second)
     assert (done.generation > generation, done.made, done.dropped) == (True, 1, 1)
     assert embed_bank(second).kept == 1

@@ -159,5 +159,7 @@ def test_a_link_that_the_index_made_up_is_not_shown(bank: OpenBank) -> None:
     with bank.store.writing() as writing:
         (row,) = writing.get(bank.id, [a])
         writing.rewrite(bank.id, [replace(row, text="a", links=(Link(a, b, "knows"),))])
-    with pytest.raises(VerificationError, match="other links of the records 0 to 3 than they make"):
+    with pytest.raises(
+        VerificationError, match="other links of the records 0 to 3 than their bodies have"
+    ):
         links(bank, a)

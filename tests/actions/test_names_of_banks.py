@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AT = "2026-03-01T09:30:00.000001Z"
-STRANGER = SigningKey.from_seed(b"s" * 32)
+OUTSIDER = SigningKey.from_seed(b"s" * 32)
 SAID = ("old", "new", "x", "other", "", "ol", 'old"', "\ud800", "nobody")
 
 
@@ -104,7 +104,7 @@ def test_a_bank_is_found_by_the_name_that_it_has_now(store: Store) -> None:
     """Not by one that it had, nor by one that somebody else than an owner gave it."""
     bank, other = founded(store, "old"), founded(store, "other")
     renamed(bank, "new")
-    renamed(other, "x", STRANGER)
+    renamed(other, "x", OUTSIDER)
     assert find_bank(store, "new") == bank.bank
     assert find_bank(store, "other") == other.bank
     for name in ("old", "x", "ne", "new ", '"new"', "\ud800"):
@@ -133,9 +133,9 @@ def test_two_banks_of_one_name_are_refused_as_before(store: Store) -> None:
     """However each came by it; when one is called something else, the name is the other's."""
     one, two, three = founded(store, "x"), founded(store, "old"), founded(store, "old")
     renamed(two, "x")
-    with pytest.raises(UsageError, match="2 banks are called 'x'") as caught:
+    with pytest.raises(UsageError, match="2 banks are named 'x'") as caught:
         find_bank(store, "x")
-    assert str(caught.value.hint) == f"Say which: {', '.join(sorted((one.bank, two.bank)))}"
+    assert str(caught.value.hint) == f"Choose one: {', '.join(sorted((one.bank, two.bank)))}"
     assert find_bank(store, "old") == three.bank
     renamed(one, "other")
     assert find_bank(store, "x") == two.bank
@@ -185,7 +185,7 @@ def _renaming(bank: str, name: str) -> Config:
 
 def _forged_founding(store: Store, bank: str) -> None:
     row = row_at(store, bank, 0)
-    put(store, bank, _another_body(row, Bank(owner_keys=(STRANGER.did,), created_at=AT, name="x")))
+    put(store, bank, _another_body(row, Bank(owner_keys=(OUTSIDER.did,), created_at=AT, name="x")))
 
 
 def _edited_founding(store: Store, bank: str) -> None:
@@ -227,7 +227,7 @@ def _added_renaming(store: Store, bank: str, *, how: str = "config") -> None:
         head = writing.head(bank)
         assert head is not None
         seq = sum(writing.counts(bank).values())
-        model = signed_config(_renaming(bank, "x"), STRANGER).model
+        model = signed_config(_renaming(bank, "x"), OUTSIDER).model
         row = derive_row(model, seq=seq, at=AT, body=seal(_renaming(bank, "x")).body)
         writing.append(bank, Commit(rows=[replace(row, type=how)], nodes=[bytes(32)], head=head))
 

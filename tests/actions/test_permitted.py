@@ -488,7 +488,7 @@ def test_an_export_holds_what_is_covered_and_is_signed_by_the_holder(
         assert hidden not in data
     assert done.signed_by == HOLDER.did
     assert done.records["withheld"] == 1
-    assert done.read_back in ("good", "stranger")
+    assert done.read_back in ("good", "untrusted")
 
 
 # -- what a holder adds ---------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def test_a_file_of_ones_own_is_rehydrated_without_importing_it(
 def test_a_file_that_was_tampered_with_is_refused(sealed: Path) -> None:
     """Nothing of it is shown, whatever is put up with."""
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))
-    accepted = frozenset({Outcome.UNSIGNED, Outcome.STRANGER})
+    accepted = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED})
     with pytest.raises(VerificationError):
         rehydrate_file(load_settings(), sealed, RehydrateOptions(), FromFile(accepted=accepted))
 
@@ -243,7 +243,7 @@ def test_the_records_of_a_file_are_looked_at_once(sealed: Path, looks: list[str]
     copied.write_bytes(sealed.read_bytes())
     third = rehydrate_file(settings, copied, RehydrateOptions(task="tea"))
     assert looks == ["looked"]
-    assert "was looked at before" in second.stages[0].detail
+    assert "was verified before" in second.stages[0].detail
     assert "before" not in first.stages[0].detail
     assert {len(one.entries) for one in (first, second, third)} == {2}
 
@@ -291,7 +291,7 @@ def test_a_file_of_somebody_who_is_not_trusted_is_looked_at_each_time(
     """What is remembered stands in for nobody's signature."""
     rehydrate_file(load_settings(), sealed, RehydrateOptions())
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path / "another"))
-    source = FromFile(accepted=frozenset({Outcome.STRANGER}))
+    source = FromFile(accepted=frozenset({Outcome.UNTRUSTED}))
     for _ in range(2):
         rehydrate_file(load_settings(), sealed, RehydrateOptions(), source)
     assert len(looks) == 3
@@ -317,12 +317,12 @@ def test_the_memory_of_files_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None
     assert [was_looked_at(settings, name) for name in "abcd"] == [True, False, True, True]
 
 
-def test_a_file_that_nobody_signed_is_put_up_with_only_when_asked(tmp_path: Path) -> None:
+def test_an_unsigned_file_is_accepted_only_on_request(tmp_path: Path) -> None:
     """And then it is trusted as imported: no procedures, imperatives held back."""
     path = tmp_path / "memories.json"
     rows = [{"id": "1", "memory": "tea is green", "user_id": "ada"}, {"id": "2", "memory": EVIL}]
     path.write_bytes(msgspec.json.encode({"results": rows}))
-    with pytest.raises(VerificationError, match="nobody signed"):
+    with pytest.raises(VerificationError, match="not signed"):
         rehydrate_file(load_settings(), path, RehydrateOptions())
     source = FromFile(accepted=frozenset({Outcome.UNSIGNED}))
     found = rehydrate_file(load_settings(), path, RehydrateOptions(), source)

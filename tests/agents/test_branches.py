@@ -163,7 +163,9 @@ def test_a_main_conversation_that_is_a_fork_is_whole_without_the_others(tmp_path
     primary = written(tmp_path / "syn.agent.json")["sessions"]["primary"]
     assert [one["content"] for one in primary["messages"]] == ["a", "b", "other"]
     assert primary["wasForkedFrom"]["after"] == 2
-    assert {one.reason for one in done.export.losses} == {"what it was forked from is told of only"}
+    assert {one.reason for one in done.export.losses} == {
+        "its parent conversation is only referenced"
+    }
     arrive(tmp_path / "syn.agent.json", name="copy")
     (copy,) = conversations("copy")
     assert (copy["name"], copy["from"], copy["said"]) == ("main", None, ["a", "b", "other"])

@@ -134,7 +134,9 @@ def test_other_conversations_of_the_last_week_are_told_of(tmp_path: Path) -> Non
     assert [(one["key"], one["messageCount"]) for one in short["background"]] == [("cron", 2)]
     assert "others" not in short
     assert [one["name"] for one in full["others"]] == ["cron"]
-    assert omitted(done.report, "sessions") == {"only told of: active in the last 7 days": 1}
+    assert omitted(done.report, "sessions") == {
+        "mentioned, not included: active in the last 7 days": 1
+    }
 
 
 def test_text_is_what_is_text_whatever_its_name(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_a_secret_in_the_settings_is_replaced_and_told(tmp_path: Path) -> None:
     configured("syn", workspace=str(files), config={"aws": SECRET})
     done = leave("syn", tmp_path / "syn.agent.json")
     assert SECRET not in (tmp_path / "syn.agent.json").read_text()
-    assert omitted(done.report, "nous.config") == {"secrets in its settings, replaced": 1}
+    assert omitted(done.report, "nous.config") == {"secrets in its settings (replaced)": 1}
 
 
 def test_links_are_told_of_and_never_followed(tmp_path: Path) -> None:
@@ -209,7 +211,7 @@ def test_links_are_told_of_and_never_followed(tmp_path: Path) -> None:
     found = written(tmp_path / "syn.agent.json")["workspace"]
     assert [one["path"] for one in found["symlinks"]] == ["folder", "passwd"]
     assert {*found["files"]} == {"SOUL.md", "notes/tea.md"}
-    assert omitted(done.report, "workspace") == {"a link, which is told of and not followed": 2}
+    assert omitted(done.report, "workspace") == {"a symbolic link (reported, not followed)": 2}
 
 
 def test_a_workspace_that_is_a_link_is_refused(tmp_path: Path) -> None:

@@ -433,6 +433,6 @@ def test_a_yaml_configuration_names_the_agent_too(
 def test_a_table_inside_another_is_not_changed_by_guessing() -> None:
     """Where a text cannot be changed in place, nothing is written, and the error says how."""
     text = 'agents = { "a-1" = { name = "x" } }\n'
-    with pytest.raises(UsageError, match="where it stands") as refusal:
+    with pytest.raises(UsageError, match="edited in place") as refusal:
         with_table(text, ("agents", "a-1"), {"name": "y"})
     assert "[agents.a-1]" in str(refusal.value.hint)

@@ -293,7 +293,7 @@ def test_a_database_is_of_the_agent_that_it_is_imported_as(
 
 def test_a_database_is_never_merged(transfer: HierarchicalTransfer) -> None:
     """JSON is; the error says so."""
-    with pytest.raises(UsageError, match="never merged"):
+    with pytest.raises(UsageError, match="cannot be merged"):
         transfer.import_hierarchical_raw_db("agent", DATABASE, merge=True)
 
 
@@ -314,7 +314,7 @@ def test_a_store_of_ours_is_not_taken_for_a_database_of_amplihack(
 ) -> None:
     """It says how to bring that over."""
     transfer.import_hierarchical_json("agent", RUST)
-    with pytest.raises(UsageError, match="store of Satchel"):
+    with pytest.raises(UsageError, match="Satchel store"):
         transfer.import_hierarchical_raw_db("other", load_settings().store)
 
 

@@ -38,7 +38,7 @@ def test_a_plain_callback_is_told_what_is_done_of_how_much_and_the_last_record(
     with satchel.Satchel.open() as store:
         bank = store.bank("b")
         bank.import_(source, progress=lambda *step: told.append(step))
-        assert [step[:2] for step in told] == [(7, 20), (14, 20), (20, 20)]
+        assert [step[:2] for step in told] == [(0, 20), (7, 20), (14, 20), (20, 20)]
         assert bank.show(str(told[-1][2])).record["text"] == "m 19"
         told.clear()
         bank.export(tmp_path / "o.pam", progress=lambda *step: told.append(step))
@@ -59,7 +59,7 @@ def test_a_callback_that_awaits_runs_in_the_loop_of_the_caller(source: Path) -> 
             await bank.import_(source, progress=tell)
 
     asyncio.run(run())
-    assert told == [True] * 3
+    assert told == [True] * 4
 
 
 def test_a_callback_that_awaits_may_be_given_to_a_plain_call(source: Path) -> None:
@@ -86,8 +86,9 @@ def test_a_callback_that_raises_ends_the_transfer_and_says_what_is_left(
 ) -> None:
     """An import can be gone on with; of an export nothing is there."""
 
-    def angry(*_step: object) -> None:
-        raise ValueError("enough")
+    def angry(done: int, *_: object) -> None:
+        if done:
+            raise ValueError("enough")
 
     with satchel.Satchel.open() as store:
         bank = store.bank("b")
@@ -113,8 +114,9 @@ def test_receipts_are_had_from_python(source: Path) -> None:
         assert store.receipt(line.id).standing == "good"
         source.write_text(json.dumps([{"id": "x", "memory": "m"}]))
 
-        def angry(*_step: object) -> None:
-            raise ValueError("enough")
+        def angry(done: int, *_: object) -> None:
+            if done:
+                raise ValueError("enough")
 
         with pytest.raises(ValueError, match="enough"):
             bank.import_(source, progress=angry)

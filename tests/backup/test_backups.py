@@ -292,7 +292,7 @@ def test_another_machine_restores_when_it_is_told_whom_to_believe(
     )
     (line,) = list_backups(other, destinations=where).backups
     assert (line.own, line.believed) == (False, False)
-    with pytest.raises(VerificationError, match="nobody here trusts"):
+    with pytest.raises(VerificationError, match="not trusted here"):
         restored(other, where)
     assert not Path(other.store).exists()
     restored(other, where, trusted_keys=(line.key,))

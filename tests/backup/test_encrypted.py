@@ -67,7 +67,7 @@ def test_what_is_encrypted_goes_there_and_back_for_whoever_has_the_identity(
         lambda: restored(here, where, str(tmp_path / "new.db")),
         lambda: drill_backup(here, destination=where),
     ):
-        with pytest.raises(EncryptionError, match="nothing here opens"):
+        with pytest.raises(EncryptionError, match="no identity here decrypts"):
             attempt()
     assert not (tmp_path / "new.db").exists()
     person = opening(here, safe[0])
@@ -117,7 +117,7 @@ def test_a_machine_without_the_identity_goes_on_with_its_backups(
     assert 0 < more.unopened < more.packs
     (found,) = verify_backups(here, destinations=where)
     assert (found.error, found.unopened > 0) == (None, True)
-    assert "with an identity" in found.notes[0]
+    assert "pass an identity" in found.notes[0]
     (found,) = verify_backups(opening(here, safe[0]), destinations=where)
     assert (found.error, found.unopened, found.notes) == (None, 0, [])
     (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)
@@ -247,7 +247,7 @@ def test_a_list_of_erasures_that_cannot_be_opened_stops_a_restore(
     assert not [name for name in files_in(where) if name.startswith(f"erased/{bank[7:]}")]
     for path in (here.home / "identities").iterdir():
         path.unlink()
-    with pytest.raises(EncryptionError, match="what was erased since"):
+    with pytest.raises(EncryptionError, match="list of later erasures"):
         restored(here, where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True)
     assert not (tmp_path / "n.db").exists()
     found = restored(

@@ -34,7 +34,7 @@ from satchel.errors import (
 )
 from satchel.seal.signing.key import SigningKey
 
-STRANGER = SigningKey.from_seed(b"s" * 32)
+OUTSIDER = SigningKey.from_seed(b"s" * 32)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_a_manifest_that_somebody_else_signed_is_not_restored(
     """Nor one whose signature is of something else."""
     found, _ = sample
     where = harmed(sample, tmp_path)
-    resigned(where, {}, STRANGER)
+    resigned(where, {}, OUTSIDER)
     refused(found, where, tmp_path)
     (path,) = Path(where).glob("catalogue/*/*.json")
     path.write_bytes(path.read_bytes().replace(b'"tool":"', b'"tool":"x'))
@@ -186,7 +186,7 @@ def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_p
     ids = list(told(here.store)[bank]["current"])
     shelf = FolderShelf(Path(where))
     lies = {identity: Gone(3, one.size + 5) for identity in ids}
-    Lists(shelf).note(catalogued(where)[0].manifest.series, bank, lies, STRANGER)
+    Lists(shelf).note(catalogued(where)[0].manifest.series, bank, lies, OUTSIDER)
     shelf.put(f"erased/{bank[7:]}/0123456789abcdef.json", b"{}")
     shelf.close()
     found = restored(here, where, str(tmp_path / "n.db"))

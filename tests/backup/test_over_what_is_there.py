@@ -116,7 +116,7 @@ def test_an_older_state_is_looked_at_in_another_store_and_the_one_in_use_stays(
     old = str(tmp_path / "old.db")
     found = restored(here, where, old, banks=(bank,), owners=None)
     assert not found.banks[0].given_up
-    assert any("counted apart" in note for note in found.banks[0].notes)
+    assert any("tracked separately" in note for note in found.banks[0].notes)
     looked = load_settings(store=old)
     was, aside = current(here.store, bank), Path(f"{old}.aside")
     shutil.copy(old, aside)

@@ -141,7 +141,7 @@ def test_a_session_has_to_be_named_so_that_one_is_meant(here: Settings, where: s
     backed(here, where)
     deleted(here, bank, talk)
     before = told(here.store)
-    with pytest.raises(UsageError, match="which one has the session"):
+    with pytest.raises(UsageError, match="the one that has the session"):
         restored(here, where, session="trip")
     with pytest.raises(UnknownSessionError):
         restored(here, where, banks=(bank,), session="nobody")
@@ -194,7 +194,9 @@ def test_a_drill_that_fails_says_so_in_its_report(here: Settings, where: str) ->
     found = drill_backup(here, destination=where)
     accounts = [_account(here, one) for one in found.receipts]
     assert sorted(one.read_back or "" for one in accounts) == ["differs", "verified"]
-    assert any("gone" in note or "not what" in note for one in accounts for note in one.notes)
+    assert any(
+        "missing" in note or "does not match" in note for one in accounts for note in one.notes
+    )
 
 
 def _account(here: Settings, identity: str) -> Account:

@@ -72,7 +72,7 @@ def test_a_moment_before_a_redaction_is_refused_where_only_the_form_is_left(
     moment = now()
     _redacted(here, bank, record.id)
     backed(here, where)
-    with pytest.raises(UsageError, match="redacted after that moment") as caught:
+    with pytest.raises(UsageError, match="redacted after that time") as caught:
         restored(here, where, str(tmp_path / "then.db"), at=moment)
     assert "after the redaction" in (caught.value.hint or "")
     assert not (tmp_path / "then.db").exists()

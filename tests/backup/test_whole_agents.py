@@ -51,7 +51,7 @@ def test_an_agent_comes_back_on_a_machine_that_has_nothing_of_it(home: Path, whe
     before = files_in(home)
     made = backed(settings(), where)
     assert (made.agents, made.banks) == (1, 1)
-    assert any("its name is that of a secret" in note for note in made.notes)
+    assert any("its name suggests a secret" in note for note in made.notes)
     lost = settings()
     said = show_agent(lost, "syn")
     lost.file.unlink()

@@ -22,7 +22,7 @@ def test_bad_lines_are_named_and_make_the_exit_status_one(satchel: Run, tmp_path
     assert "15 memories added" in done.out
     assert "lost: record, 15: malformed" in done.err
     assert "line 3: not JSON" in done.err
-    assert "more of them: --json" in done.err
+    assert "more: --json" in done.err
     made = satchel("convert", path, tmp_path / "out.pam", "--skip-bad", "--json")
     assert made.status == 1
     assert [one["line"] for one in made.json["refused"]] == list(range(3, 32, 2))
@@ -45,4 +45,4 @@ def test_what_an_export_is_to_include_is_said_in_words(satchel: Run, tmp_path: P
         done = satchel("export", "--bank", "b", "--output", output, *options)
         assert done.status == 0
         assert lines(output)[1].keys() - {"id", "text"} == members
-        assert ("embeddings are left out" in done.err) is ("embedding" not in members)
+        assert ("embeddings were not exported" in done.err) is ("embedding" not in members)

@@ -49,7 +49,7 @@ def test_a_backup_is_made_tried_and_put_back(satchel: Run, configured: Path, hom
     safety = listed.out.splitlines()[-1].split()[0]
     again = satchel("backup", "restore", safety, "--into", home / "s.db")
     assert again.status == 0
-    assert "counted apart" in again.err  # this machine has given that up, and looks at it
+    assert "tracked separately" in again.err  # this machine has given that up, and looks at it
     assert "likes coffee" in satchel("--store", home / "s.db", "list").out
     assert "likes coffee" not in satchel("list").out
     assert "ok" in satchel("doctor").out

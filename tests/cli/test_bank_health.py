@@ -50,7 +50,7 @@ def test_a_store_that_is_not_there_is_no_problem(satchel: Run) -> None:
     """And looking for it does not make it."""
     state, detail, status = state_of(satchel, "store", "--deep", "--repair")
     assert (state, status) == ("note", 0)
-    assert "made when first needed" in detail
+    assert "created on first use" in detail
     assert not Path(load_settings().store).exists()
 
 
@@ -68,7 +68,7 @@ def test_a_changed_column_is_found_and_put_right_by_repair(satchel: Run, bank: s
     assert state_of(satchel, bank)[2] == 1
     state, detail, status = state_of(satchel, bank, "--deep")
     assert (state, status) == ("problem", 1)
-    assert detail == "1 column; first: a column says something else than the log (record 20)"
+    assert detail == "1 column; first: a column differs from the log (record 20)"
     assert "--repair" in satchel("doctor", "--deep").err
     assert satchel("doctor", "--repair").status == 0
     assert state_of(satchel, bank, "--deep")[2] == 0
@@ -78,7 +78,7 @@ def test_a_lost_record_is_set_aside_and_counted(satchel: Run, bank: str) -> None
     """The rest of the bank is read again afterwards."""
     edit("UPDATE record SET body = zeroblob(100) WHERE place & 1023 = 20")
     ran = satchel("doctor", "--repair")
-    assert (ran.status, "lost and set aside: 1" in ran.out) == (0, True)
+    assert (ran.status, "damaged and set aside: 1" in ran.out) == (0, True)
     settings = load_settings()
     with opened_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
         assert len(list(view.scan())) == 32
@@ -100,13 +100,25 @@ def test_a_bank_that_is_gone_or_put_back_is_a_problem(satchel: Run, bank: str) -
     assert state_of(satchel, bank)[::2] == ("problem", 1)
 
 
-def test_a_bank_of_unknown_owners_is_said_to_be_a_strangers(satchel: Run) -> None:
+def test_a_bank_of_unknown_owners_is_reported_as_untrusted(satchel: Run) -> None:
     """Every proof holds, but anybody can make keys; nothing is wrong with the store."""
     with opened_store(load_settings()) as store:
         bank = created(store).bank
     state, detail, status = state_of(satchel, bank, "--deep")
     assert (state, status) == ("note", 0)
-    assert "stranger" in detail
+    assert "untrusted" in detail
+
+
+def test_doctor_prints_the_command_that_trusts_the_owner_of_an_untrusted_bank(
+    satchel: Run,
+) -> None:
+    """It can be run as it is printed, and the bank is one's own afterwards."""
+    with opened_store(load_settings()) as store:
+        bank = created(store).bank
+    (check,) = (one for one in satchel("doctor", "--json").json["checks"] if one["name"] == bank)
+    command = check["hint"].removeprefix("If you know the owner: ").split()
+    assert satchel(*command[1:]).status == 0
+    assert state_of(satchel, bank)[0] == "ok"
 
 
 def test_another_store_is_looked_at_when_it_is_named(

@@ -82,11 +82,11 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts_the_loss(
 
 
 def test_a_bank_whose_keys_are_lost_is_adopted(satchel: Run) -> None:
-    """It is a stranger's before, and one's own after; only this machine has to believe that."""
+    """It is untrusted before and one's own after, on this machine only."""
     with opened_store(load_settings()) as store:
         bank = created(store).bank
     (before,) = satchel("bank", "list", "--json").json["banks"]
-    assert before["standing"] == "stranger"
+    assert before["standing"] == "untrusted"
     ran = satchel("bank", "adopt", bank[:15], "--reason", "the laptop is gone")
     assert (ran.status, ran.out) == (0, "epoch 1: resumed after the first 2 records\n")
     (after,) = satchel("bank", "list", "--json").json["banks"]

@@ -103,7 +103,7 @@ def test_code_takes_what_memories_leave_of_a_budget(satchel: Run, app: Path) -> 
     whole = satchel("recall", "slowly", "--json").json["tokens"]
     enough = satchel("recall", "slowly", "--budget", str(whole), "--json").json
     assert (enough["tokens"], enough["code_over_budget"]) == (whole, 0)
-    assert "code left out" in satchel("recall", "slowly", "--budget", str(alone + 5)).err
+    assert "code omitted" in satchel("recall", "slowly", "--budget", str(alone + 5)).err
 
 
 def test_damaged_code_does_not_keep_memories_from_being_recalled(satchel: Run, app: Path) -> None:

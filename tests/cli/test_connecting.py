@@ -93,6 +93,19 @@ def test_a_default_bank_that_is_gone_is_not_written(satchel: Run, home: Path) ->
     assert _cursor(home)["args"][-1] == "mcp"
 
 
+def test_the_server_and_the_hooks_use_the_same_bank(satchel: Run, home: Path) -> None:
+    """The default bank by its ID, or the one that is named."""
+    path = home / ".claude/settings.json"
+    created = satchel("bank", "create", "work", "--json").json
+    assert satchel("bank", "use", "work").status == 0
+    for more, bank in (((), created["id"]), (("--bank", "work"), "work")):
+        assert satchel("connect", "claude-code", "--hooks", *more).status == 0
+        server = json.loads((home / ".claude.json").read_bytes())["mcpServers"]["satchel"]
+        assert server["args"][-2:] == ["--bank", bank]
+        for groups in json.loads(path.read_bytes())["hooks"].values():
+            assert groups[-1]["hooks"][0]["command"].split()[-2:] == ["--bank", bank]
+
+
 def _cursor(home: Path) -> dict[str, Any]:
     value = json.loads((home / ".cursor/mcp.json").read_bytes())
     return dict(value["mcpServers"]["satchel"])
@@ -246,7 +259,7 @@ LINKS = {
     "a folder": (".claude", ""),
     "a file": (".mcp.json", "mcp.json"),
     "a file in a folder": (".claude/settings.json", "settings.json"),
-    "a file that is not there": (".mcp.json", "nothing.json"),
+    "a file that is missing": (".mcp.json", "nothing.json"),
     "the folder of the skill": (".claude/skills", ""),
     "the copy as it was before": (".mcp.json.before-satchel", "mcp.json"),
     "the copy in a folder": (".claude/settings.json.before-satchel", "settings.json"),
@@ -275,7 +288,7 @@ def test_attack_a_link_in_a_project_leads_nothing_out_of_it(
         refused = satchel("connect", "claude-code", "--project", project, *more)
         assert refused.status == 3, more
         assert "project" in refused.err
-        assert "without --project" in refused.err
+        assert "drop --project" in refused.err
         assert (_state(project), _state(elsewhere)) == before
 
 

@@ -189,7 +189,7 @@ def test_bytes_that_are_left_in_the_file_are_told_and_gone_after_the_next_prunin
     bank.ledger.append([seal(Erasure(entry=made[0].id))])
     (noted,) = _health(satchel, bank)
     assert noted["state"] == "note"
-    assert "bytes of what was erased" in noted["detail"]
+    assert "contain erased bytes" in noted["detail"]
     assert satchel("prune", "--superseded-before", "1y").status == 0
     assert [one["state"] for one in _health(satchel, bank)] == ["ok"]
 
@@ -409,7 +409,7 @@ def test_attack_a_memory_cannot_forge_the_file_nor_drive_the_terminal(
         assert not RAW.search(text)
         ours = [line for line in text.split("\n") if line and not line.startswith("    ")]
         assert [line for line in ours if line.startswith("#")] == [
-            "# Everything that a memory bank holds about somebody",
+            "# Everything that a memory bank holds about a person",
             "## Records",
             *(f"### {at}. {what}" for at, what in enumerate(_KINDS, 1)),
             "## Erased",

@@ -94,7 +94,7 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
             ("good.md", "Ada likes tea", "agent"),
             ("secret.md", f"the key is {key}", "agent"),
             ("hidden.md", "obey\u200b\u200bme", "agent"),
-            ("stranger.md", "mine", "mallory"),
+            ("mallory.md", "mine", "mallory"),
         ):
             store.write_text(f"user/{name}", text, actor=actor)
     words = ("file", "promote", "user", "memory", "--folder", "--author", "agent", "--root", root)
@@ -106,12 +106,12 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
 
     assert ran.status == 1
     stay = {one["proposal"]: one["reason"] for one in ran.json["proposals"] if one["reason"]}
-    assert set(stay) == {"user/hidden.md", "user/secret.md", "user/stranger.md"}
+    assert set(stay) == {"user/hidden.md", "user/secret.md", "user/mallory.md"}
     assert key not in json.dumps(ran.json)
     with MemoryStore(root=root) as store:
         assert store.list_paths() == ["memory/good.md", *sorted(stay)]
         assert store.audit_tail_sync(1)[0]["op"] == "promote"
-    by_hand = satchel("file", "promote", "user/stranger.md", "memory/s.md", "--root", root)
+    by_hand = satchel("file", "promote", "user/mallory.md", "memory/s.md", "--root", root)
     assert by_hand.status == 0
 
 
@@ -125,7 +125,7 @@ def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> Non
         return {one["name"]: f"{one['state']}: {one['detail']}" for one in found}
 
     assert checks()["files of ada"].startswith("ok: 1 files")
-    assert checks()["log of ada"] == "ok: says what the files are"
+    assert checks()["log of ada"] == "ok: matches the files"
     (place,) = (Path(os.environ["SATCHEL_HOME"]) / "files").rglob("ada")
     with MemoryStore(root=place) as store:
         store.write_text("b.md", "from a program")

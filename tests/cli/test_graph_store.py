@@ -40,7 +40,7 @@ def test_the_address_that_is_shown_can_be_given_again(satchel: Run, address: str
     satchel("init")
     assert address in satchel("doctor").out
     refused = satchel("--store", "graph:///x", "list").err
-    assert "not the address of a store: graph://\n" in refused
+    assert "not a store address: graph://\n" in refused
 
 
 def test_a_bank_goes_from_a_graph_to_a_file_and_back(
@@ -75,7 +75,7 @@ def test_a_path_after_three_slashes_is_absolute(
     older.mkdir(parents=True)
     assert local_path(address) == older
     there.mkdir(parents=True)
-    with pytest.raises(UsageError, match="both are there"):
+    with pytest.raises(UsageError, match="is ambiguous"):
         local_path(address)
     Path("new-folder-here").mkdir()
     assert local_path("ladybug:///new-folder-here/g") == Path("new-folder-here/g")

@@ -107,9 +107,9 @@ def test_contents_go_along_only_where_they_are_asked_for(tmp_path: Path) -> None
     [
         (HookSettings(command=("/nowhere/at/all",)), "cannot be started"),
         (HookSettings(command=(sys.executable, "-c", "import sys; sys.exit('no\\x1b[2J')")), "no"),
-        (HookSettings(command=("sleep", "60"), timeout=0.05), "did not end"),
+        (HookSettings(command=("sleep", "60"), timeout=0.05), "did not finish"),
         (HookSettings(function="no_such_module_at_all:run"), "No module"),
-        (HookSettings(function="os:nothing"), "no function"),
+        (HookSettings(function="os:nothing"), "not a function"),
         (HookSettings(function="sys:exit"), "SystemExit"),
         (HookSettings(webhook="http://127.0.0.1:9/", retries=0), "refused"),
         (HookSettings(webhook="http://127.0.0.1:9/", secret_env=UNSET), UNSET),

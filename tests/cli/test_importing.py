@@ -43,7 +43,7 @@ def test_an_import_says_what_it_did_and_how_to_take_it_back(satchel: Run, mem0: 
     assert satchel(*words).status == 0
     assert _ids("assistant") == []
     again = satchel(*words)
-    assert (again.status, again.err) == (0, "This import is undone already.\n")
+    assert (again.status, again.err) == (0, "This import was already undone.\n")
 
 
 def test_the_file_may_be_given_as_an_option(satchel: Run, mem0: Path) -> None:

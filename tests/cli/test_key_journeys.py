@@ -194,7 +194,7 @@ def test_an_export_by_the_heir_says_whose_heir_it_is(
     other = ("--home", str(tmp_path / "other-home"))
     assert satchel(*other, "key", "trust", old, "--bank", kept).status == 0
     ran = satchel(*other, "verify", sealed, "--json")
-    assert (ran.json["outcome"], ran.status) == ("stranger", 3)
+    assert (ran.json["outcome"], ran.status) == ("untrusted", 3)
     assert any(f"--replaces {old}" in note for note in ran.json["notes"])
     trusted = satchel(*other, "key", "trust", statement, "--name", "ada", "--json")
     assert (trusted.json["replaces"], trusted.json["banks"]) == (old, [kept])

@@ -83,10 +83,10 @@ def test_a_secret_leaves_only_into_a_file_that_is_its_own(satchel: Run, tmp_path
     assert satchel("key", "export", "--secret", "--output", output, "--overwrite").status == 0
 
 
-def test_a_strangers_file_is_good_once_the_key_is_trusted(
+def test_an_untrusted_file_is_good_once_its_key_is_trusted(
     satchel: Run, sealed: Path, tmp_path: Path
 ) -> None:
-    """Another home does not know the key: stranger, then good, and --key for once."""
+    """Another home does not trust the key: untrusted, then good; --trust-key for one call."""
     key = did(satchel)
     other = ("--home", str(tmp_path / "other-home"))
     assert satchel(*other, "verify", sealed).status == 3
@@ -163,7 +163,7 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
     own_home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thief's file is a stranger's, also with --trust-key; what verified before is good."""
+    """A thief's file is untrusted, also with --trust-key; what verified before is good."""
     thief = tmp_path / "thief"
     shutil.copytree(own_home, thief)
     satchel("key", "revoke", "default", "--reason", "stolen")
@@ -174,8 +174,8 @@ def test_a_revoked_key_counts_only_for_what_was_seen_before(
         elsewhere.setenv("SATCHEL_HOME", str(thief))
         elsewhere.setenv("SATCHEL_WITNESS", str(tmp_path / "thief-witness"))
         forged = signed_anew(satchel, mem0, "forged.pam")
-    assert outcome(satchel, forged) == ("stranger", 3)
-    assert outcome(satchel, forged, "--trust-key", did(satchel)) == ("stranger", 3)
+    assert outcome(satchel, forged) == ("untrusted", 3)
+    assert outcome(satchel, forged, "--trust-key", did(satchel)) == ("untrusted", 3)
     assert satchel("key", "trust", did(satchel)).status == 2
 
 
@@ -207,7 +207,7 @@ def test_a_revocation_can_be_signed_for_others(satchel: Run) -> None:
 def test_a_threshold_needs_that_many_trusted_signers(satchel: Run, sealed: Path) -> None:
     """One signature is not two."""
     assert outcome(satchel, sealed, "--threshold", "1") == ("good", 0)
-    assert outcome(satchel, sealed, "--threshold", "2") == ("stranger", 3)
+    assert outcome(satchel, sealed, "--threshold", "2") == ("untrusted", 3)
 
 
 def test_a_passphrase_protects_and_is_never_shown(

@@ -147,7 +147,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "bank imports": ["--bank", "here"],
         "bank log": ["--bank", "here"],
         "bank copy": ["here", "copied"],
-        "bank merge": ["strange", "here"],
+        "bank merge": ["foreign", "here"],
         "bank delete": ["here", "--yes"],
         "redact": [THERE, "--bank", "here"],
         "recover": [THERE, "--bank", "here"],
@@ -156,7 +156,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "everything": ["--about", "ada", "--bank", "here", "-o", sealed.with_name("ada.md")],
         "key identity create": ["mine"],
         "bank admit": ["here"],
-        "bank adopt": ["strange"],
+        "bank adopt": ["foreign"],
         "bank accept-loss": ["here"],
         "bank owner list": ["here"],
         "bank owner add": ["here", "second"],
@@ -283,10 +283,10 @@ THERE = "{there}"
 
 
 def has_banks(satchel: Run) -> None:
-    """Make a bank of one's own, and one that is a stranger's."""
+    """Create an own bank and an untrusted one."""
     assert satchel("bank", "create", "here").status == 0
     with opened_store(load_settings()) as store:
-        Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="strange")
+        Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="foreign")
 
 
 def has_proposal(satchel: Run, path: Path) -> None:

@@ -345,15 +345,15 @@ def test_whoever_reads_is_told_what_was_given_up_of_a_bank(
 
 
 @pytest.mark.parametrize("words", ["list", "show", "history", "stats"])
-def test_whoever_reads_is_told_that_a_bank_is_a_strangers(satchel: Run, words: str) -> None:
+def test_reads_report_that_a_bank_is_untrusted(satchel: Run, words: str) -> None:
     """It is read as it is; adding to it is refused."""
     with opened_store(load_settings()) as store:
         ledger = created(store)
         ledger.append(memories(1))
     made = satchel("list", "--json").json["memories"][0]["id"]
     more = [made] if words in ("show", "history") else []
-    assert "stranger" in satchel(words, *more).err
-    assert "stranger" in satchel(words, *more, "--json").json["notes"][0]
+    assert "untrusted" in satchel(words, *more).err
+    assert "untrusted" in satchel(words, *more, "--json").json["notes"][0]
     for verb in (["remember", "x"], ["forget", made], ["update", made, "x"]):
         assert satchel(*verb).status == 3
 

@@ -298,7 +298,7 @@ def test_vectors_go_along_and_an_open_import_is_told(place: Place) -> None:
     found = migrate(source, target, MigrateOptions())
 
     one = next(each for each in found.banks if each.bank == bank)
-    assert (one.vectors, one.verified, "not complete" in one.notes[0]) == (1, True, True)
+    assert (one.vectors, one.verified, "incomplete" in one.notes[0]) == (1, True, True)
     with opened_store(target, read_only=True) as store, store.reading() as reader:
         assert reader.vectors.get(bank, generation, [identity]) == {identity: (1.0, 0.5)}
 

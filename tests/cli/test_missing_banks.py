@@ -175,7 +175,7 @@ def test_a_bank_that_vanished_from_a_store_with_others_is_listed_as_gone(satchel
     found = {one["name"]: one for one in ran.json["banks"]}
     assert ran.status == 3
     assert found["assistant"]["id"] == bank
-    assert "gone from the store" in found["assistant"]["problem"]
+    assert "missing from the store" in found["assistant"]["problem"]
     assert "problem" not in found["other"]
     shown = satchel("bank", "list")
     assert (shown.status, "assistant: this machine saw this bank" in shown.err) == (3, True)
@@ -220,7 +220,7 @@ def test_doctor_says_that_the_key_of_an_encrypted_store_is_missing(satchel: Run)
         one for one in satchel("doctor", "--json").json["checks"] if one["name"] == "at rest"
     ]
     assert found["state"] == "problem"
-    assert "its key is not beside it" in found["detail"]
+    assert "its key file is missing" in found["detail"]
     assert key.name in found["hint"]
 
 

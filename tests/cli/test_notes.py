@@ -174,7 +174,7 @@ def test_what_comes_back_from_notes_is_the_bank_but_for_what_the_receipt_names(
 ) -> None:
     """Every memory is there again; a member that is not is named, and nothing else is missing."""
     sample = _SAMPLES / "pam" / "good-everything.pam"
-    satchel("import", sample, "--bank", "a", "--unsafe-accept", "stranger")
+    satchel("import", sample, "--bank", "a", "--unsafe-accept", "untrusted")
     format_ = ("--to", "markdown_memory") if name == "notes" else ()
     ran = satchel("export", "-o", tmp_path / name, "--bank", "a", *format_, "--json")
     named = {loss["name"].partition("/")[0] for loss in ran.json["losses"]}

@@ -50,7 +50,7 @@ def test_an_owner_on_another_machine_signs_a_file(satchel: Run, tmp_path: Path) 
     assert satchel(*there, "key", "create", "ben").status == 0
     ben, file = _key(satchel, "ben", *there), tmp_path / "proposal.json"
     ran = satchel("bank", "owner", "add", "default", ben)
-    assert (ran.status, "has to agree" in ran.err) == (3, True)
+    assert (ran.status, "must agree" in ran.err) == (3, True)
     ran = satchel("bank", "owner", "add", "default", ben, "--propose", file, "--json")
     assert (ran.status, ran.json) == (0, {"proposed": str(file)})
     assert satchel("bank", "owner", "enact", file).status == 3

@@ -244,7 +244,7 @@ def test_a_bank_that_could_not_be_brought_has_a_receipt_that_says_why(
 
     (bank,) = ran.json["banks"]
     assert (ran.status != 0, bank["account"]["lost"][0]["field"]) == (True, "record")
-    assert "NOT ALL OF IT ARRIVED" in satchel("receipt", "show", bank["receipt"]).out
+    assert "INCOMPLETE: " in satchel("receipt", "show", bank["receipt"]).out
 
 
 def test_python_works_with_the_provider_as_the_command_does(place: Place, tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ def test_e04_a_random_key_is_asked_for_before_anything_is_taken(
     path = sdk_file(tmp_path, key)
     ran = satchel("import", path)
     assert ran.status == 3
-    assert "stranger" in ran.err
+    assert "untrusted" in ran.err
     assert texts(satchel) == []
-    put_up = [word for name in ("stranger", "entries-only") for word in ("--unsafe-accept", name)]
+    put_up = [word for name in ("untrusted", "entries-only") for word in ("--unsafe-accept", name)]
     assert satchel("import", path, "--bank", "default", *put_up).status == 0
     (memory,) = satchel("list", "--json").json["memories"]
     record = satchel("show", memory["id"], "--json").json["record"]
@@ -92,9 +92,9 @@ def test_e10_a_file_with_wrong_hashes_leaves_the_store_as_it_was(
     """The SDK stores it, drops its identity entries, and never wakes up again."""
     assert satchel("remember", "tea at four").status == 0
     path = sdk_file(tmp_path, key, lambda file: file["semantic"][0].update(object="gin"))
-    ran = satchel("import", path, "--bank", "default", "--unsafe-accept", "stranger")
+    ran = satchel("import", path, "--bank", "default", "--unsafe-accept", "untrusted")
     assert ran.status == 3
-    assert "the id is not that of the content" in ran.err
+    assert "the ID does not match the content" in ran.err
     assert texts(satchel) == ["tea at four"]
     assert "tea at four" in satchel("rehydrate").out
 

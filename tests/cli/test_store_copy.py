@@ -47,7 +47,7 @@ def test_a_bank_that_went_on_there_is_refused(satchel: Run, tmp_path: Path) -> N
     before = other.read_bytes()
     ran = satchel("store", "copy", first, other)
     assert ran.status == 5
-    assert "1 records that are not here" in ran.err
+    assert "1 records that are missing here" in ran.err
     assert "satchel pull" in ran.err
     assert other.read_bytes() == before
 

@@ -110,7 +110,7 @@ def test_fail_on_loss_writes_nothing(satchel: Run, richer: Path, tmp_path: Path)
     }
 
 
-def test_fail_on_loss_leaves_a_strangers_files_alone(
+def test_fail_on_loss_leaves_existing_files_alone(
     satchel: Run, richer: Path, tmp_path: Path
 ) -> None:
     """Attack: a file or link laid where a trial would be written."""
@@ -134,11 +134,11 @@ def test_an_unsealed_input_needs_no_unsafe_flag_but_an_unsigned_one_does(
     refused = satchel("convert", loose, out)
     assert (refused.status, out.exists()) == (3, False)
     assert "--unsafe-accept unsigned" in refused.err
-    assert satchel("convert", loose, out, "--unsafe-accept", "stranger").status == 3
+    assert satchel("convert", loose, out, "--unsafe-accept", "untrusted").status == 3
     assert satchel("convert", loose, out, "--unsafe-accept", "unsigned").status == 0
 
 
-@pytest.mark.parametrize("flag", ["unsigned", "stranger", "entries-only", "incomplete"])
+@pytest.mark.parametrize("flag", ["unsigned", "untrusted", "entries-only", "incomplete"])
 def test_a_tampered_input_is_refused_whatever_is_accepted(
     satchel: Run, sealed: Path, tmp_path: Path, flag: str
 ) -> None:

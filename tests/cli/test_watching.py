@@ -150,7 +150,7 @@ def test_what_cannot_be_taken_is_told_and_stops_nothing_else(satchel: Run, hosts
         assert [one["file"] for one in ran.json["missed"]] == [str(broken)]
     assert _messages(satchel) == [4, 8, 9]
     (check,) = check_watching(load_settings())
-    assert (check.state, "1 could not be taken" in check.detail) == ("note", True)
+    assert (check.state, "1 could not be captured" in check.detail) == ("note", True)
 
     broken.unlink()
     assert satchel("watch", "--once").status == 0

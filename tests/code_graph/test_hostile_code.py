@@ -1,4 +1,4 @@
-"""Source trees from strangers: nothing is run, followed, or crashed on, and all is bounded."""
+"""Untrusted source trees: nothing is run, followed, or crashed on, and all is bounded."""
 
 import os
 import sys

@@ -194,7 +194,7 @@ def test_another_version_there_stays_unless_it_is_to_be_replaced(
     _sql(postgres, schema, """UPDATE store SET value = '{"text": "Drinks coffee."}'""")
 
     (left,), _ = _put(schema, tea)
-    assert left.problem == "there is another version of it there; --overwrite replaces it"
+    assert left.problem == "another version exists there; --overwrite replaces it"
     assert [one.text for one in _read(schema)] == ["Drinks coffee."]
     (taken,), _ = _put(schema, tea, overwrite=True)
     assert taken.there is not None
@@ -218,7 +218,7 @@ def test_what_postgresql_cannot_hold_is_refused_and_the_rest_is_there(schema: st
     nul, long = Semantic(text="a\0b"), Semantic(text="x", scope=Scope(user=words))
     taken, _ = _put(schema, nul, Semantic(text="Drinks tea."), long)
 
-    said = "PostgreSQL holds no such text or number, or no name so long"
+    said = "PostgreSQL cannot store this text or number, or a name this long"
     assert [one.problem for one in taken] == [said, None, said]
     assert [one.text for one in _read(schema)] == ["Drinks tea."]
 
@@ -295,11 +295,11 @@ def test_a_page_can_be_asked_for_by_another_connection_which_may_be_closed_twice
 
 def test_a_table_of_another_program_is_not_taken_for_a_store(postgres: str, schema: str) -> None:
     """Nor written to; and where there is no table, that is said."""
-    with pytest.raises(UnreadableError, match="no store of LangGraph"):
+    with pytest.raises(UnreadableError, match="no LangGraph store"):
         _read(schema)
     _sql(postgres, schema, "CREATE TABLE store (one boolean, application text)")
     for how in ({}, {"writes": True}):
-        with pytest.raises(MalformedError, match="not LangGraph's"):
+        with pytest.raises(MalformedError, match="not a LangGraph store"):
             _opened(schema, **how)
 
 

@@ -72,7 +72,7 @@ def test_a_command_of_the_system_is_not_run(tmp_path: Path) -> None:
 )
 def test_an_operation_that_plain_data_needs_not_is_refused(operation: bytes) -> None:
     """Persistent ids, extensions, old instances, buffers: none of them is in a point."""
-    assert "does more than hold data" in _refused(b"\x80\x04" + operation + b"....").message
+    assert "does more than contain data" in _refused(b"\x80\x04" + operation + b"....").message
 
 
 def test_a_number_as_a_place_in_memory_takes_none() -> None:

@@ -101,7 +101,7 @@ def test_of_several_collections_one_has_to_be_named(tmp_path: Path) -> None:
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     """With how it is written."""
-    with pytest.raises(UsageError, match="not the address"):
+    with pytest.raises(UsageError, match="address"):
         Address.read(text)
     assert Address.read("qdrant:///a%20b?collection=c") == Address(
         folder=Path("/a b"), collection="c"

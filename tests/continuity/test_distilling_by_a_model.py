@@ -171,7 +171,7 @@ def test_no_server_is_asked_unless_somebody_says_so(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SATCHEL_INFERENCE_DISTILLER", "magic")
     with pytest.raises(ConfigError, match="magic"):
         distiller_of(load_settings())
-    with pytest.raises(UsageError, match="asks no model"):
+    with pytest.raises(UsageError, match="uses no model"):
         distiller_of(load_settings(), "extractive", model="m")
     monkeypatch.setenv("SATCHEL_INFERENCE_BASE_URL", "")
     with pytest.raises(ConfigError, match="not configured"):

@@ -43,7 +43,7 @@ class InMemory:
         """List from a position."""
         starts = {str(start): start for start in range(self.size, len(self.held), self.size)}
         if cursor is not None and cursor not in starts:
-            raise MalformedError("no page starts there", field="cursor")
+            raise MalformedError("no page starts at this cursor", field="cursor")
         start = 0 if cursor is None else starts[cursor]
         following = str(start + self.size)
         return Page(

@@ -208,7 +208,7 @@ def test_a_really_full_disk_leaves_the_file_as_it_was(small_disk: Path) -> None:
         before = picture(folder.path)
         with pytest.raises(TargetError, match="No space left") as caught:
             folder.write("file", b"x" * 1_000_000)
-        assert "Free some space" in (caught.value.hint or "")
+        assert "Free disk space" in (caught.value.hint or "")
         assert picture(folder.path) == before
         folder.write("file", b"there is room again")
         assert folder.read("file") == b"there is room again"

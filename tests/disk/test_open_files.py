@@ -103,7 +103,7 @@ def test_what_is_removed_is_the_name_in_the_folder(tmp_path: Path) -> None:
 
 def test_an_outlet_in_no_folder_is_refused(tmp_path: Path) -> None:
     """With the advice to make it."""
-    with pytest.raises(TargetError, match="make it first"):
+    with pytest.raises(TargetError, match="create it first"):
         Outlet.named(tmp_path / "none" / "out")
     with pytest.raises(TargetError, match="NUL"):
         Outlet.named(tmp_path / "a\0b")

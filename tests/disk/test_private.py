@@ -67,7 +67,7 @@ def test_a_mode_that_is_not_private_is_put_right_and_reported(
         repairs = open_and_close(state, create=False)
     assert repairs == (Repair(state.parent, 0o755, 0o700), Repair(state, mode, 0o600))
     assert (mode_of(state.parent), mode_of(state)) == (0o700, 0o600)
-    assert "others could reach it (mode 0755)" in str(repairs[0])
+    assert "it was accessible to others (mode 0755)" in str(repairs[0])
     assert open_and_close(state) == ()
 
 
@@ -90,9 +90,9 @@ def test_a_folder_that_everyone_needs_is_not_closed(tmp_path: Path) -> None:
     everyones.chmod(0o1777)
     root = mode_of(Path("/"))
     for folder in (everyones, Path("/")):
-        with pytest.raises(PathRefusedError, match="for everyone"):
+        with pytest.raises(PathRefusedError, match="shared by all users"):
             open_private(folder / "satchel-state-that-is-not-there", create=True)
-        with pytest.raises(PathRefusedError, match="for everyone"):
+        with pytest.raises(PathRefusedError, match="shared by all users"):
             private_folder(folder)
     assert (mode_of(everyones), mode_of(Path("/"))) == (0o1777, root)
     assert list(everyones.iterdir()) == []
@@ -235,7 +235,7 @@ def test_a_file_system_without_permissions_is_said_to_be_one(
     monkeypatch.setattr(os, "fchmod", lambda *_: None)
     monkeypatch.setattr(Path, "chmod", lambda *_: None)
     for opening in (open_private, secure_database):
-        with pytest.raises(PathRefusedError, match="does not keep permissions"):
+        with pytest.raises(PathRefusedError, match="does not store permissions"):
             opening(state)
 
 

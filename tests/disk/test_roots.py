@@ -1,4 +1,4 @@
-"""Nothing said to roots, and nothing laid in them, leads out of them."""
+"""Nothing said to roots, and nothing laid in them, is outside of them."""
 
 import os
 import socket
@@ -75,7 +75,7 @@ def test_a_relative_path_is_that_of_the_current_folder(
     monkeypatch.chdir(root / "sub")
     assert read("./file", [root]) == b"ours"
     monkeypatch.chdir(root.parent)
-    with pytest.raises(ContainmentError, match="leads out"):
+    with pytest.raises(ContainmentError, match="is outside"):
         read("outside/file", [root])
 
 
@@ -103,7 +103,7 @@ def test_a_current_folder_that_is_gone_is_refused(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(ContainmentError, match="current folder is gone"):
+    with pytest.raises(ContainmentError, match="current folder no longer exists"):
         door("file", [root])
 
 
@@ -184,13 +184,13 @@ def test_the_folders_of_the_system_are_refused_under_a_root_of_everything(
     door: Door, said: str
 ) -> None:
     """Attack: names there lead to the open files of any process."""
-    with pytest.raises(ContainmentError, match="of the system"):
+    with pytest.raises(ContainmentError, match="system folder"):
         door(said, ["/"])
 
 
 def test_a_path_of_bytes_is_refused_as_an_error_of_ours(root: Path) -> None:
     """What is not text was never compared with the roots."""
-    with pytest.raises(ContainmentError, match="has to be text"):
+    with pytest.raises(ContainmentError, match="must be text"):
         Roots([root]).open_file(os.fsencode(root / "sub" / "file"))  # type: ignore[arg-type]
 
 
@@ -348,7 +348,7 @@ def test_a_folder_in_which_everyone_may_write_is_refused(root: Path, door: Door,
     door(root / "sub" / "file", [root])
     for folder in (root, root / "sub"):
         folder.chmod(mode)
-        with pytest.raises(PathRefusedError, match="everyone may write"):
+        with pytest.raises(PathRefusedError, match="every user may write"):
             door(root / "sub" / "file", [root])
         folder.chmod(mode | stat.S_ISVTX)
         door(root / "sub" / "file", [root])
@@ -383,7 +383,7 @@ def test_a_refusal_names_the_roots_to_the_operator_and_nothing_to_others(root: P
     said = str(caught.value.public())
     assert str(root) not in said
     assert "passwd" not in said
-    assert "leads out" in said
+    assert "is outside" in said
 
 
 def test_descriptors_are_given_back(root: Path) -> None:

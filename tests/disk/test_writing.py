@@ -92,7 +92,7 @@ def test_a_full_disk_while_writing_is_an_error_with_advice(
     monkeypatch.setattr(os, "fdopen", full)
     with pytest.raises(TargetError, match="No space left") as caught, writing(target) as stream:
         stream.write(b"x" * 300_000)
-    assert "Free some space" in (caught.value.hint or "")
+    assert "Free disk space" in (caught.value.hint or "")
     assert unharmed(target)
 
 
@@ -172,7 +172,7 @@ def test_a_target_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("no/such/folder", "make it first"),
+        ("no/such/folder", "create it first"),
         ("n" * 300, None),
         ("a\0b", None),
         ("file/below", None),

@@ -40,6 +40,15 @@ def test_an_option_that_an_interface_lacks_has_a_reason_and_some_interface_offer
         assert all(absence.why.endswith(".") for absence in absences if absence is not None)
 
 
+@pytest.mark.parametrize("name", [name for name in OFFERED if operations[name].alias_of])
+def test_an_alias_is_another_name_of_an_operation_for_a_reason(name: str) -> None:
+    """It is no alias of an alias."""
+    alias = operations[name]
+    assert not operations[alias.alias_of].alias_of
+    assert alias.why.endswith(".")
+    assert f"`{alias.alias_of}`" in alias.help
+
+
 @pytest.mark.parametrize("name", [name for name in OFFERED if OFFERED[name]["mcp"]])
 def test_an_option_that_models_do_not_get_has_a_reason(name: str) -> None:
     """One for all of them; where models get every option there is none."""

@@ -279,7 +279,7 @@ def test_a_reader_that_stays_keeps_the_bytes_and_that_is_told(bank: OpenBank) ->
     assert done.exit_status == 1
     again = gone(bank, "user=ada")
     assert again.finished
-    assert any("cut short" in note for note in again.notes)
+    assert any("interrupted" in note for note in again.notes)
     assert holding(bank.store, ABOUT_ADA) == []
 
 

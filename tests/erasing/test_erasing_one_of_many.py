@@ -101,7 +101,7 @@ def test_an_erasure_that_dies_between_groups_is_ended_by_asking_again(
             assert is_unfinished(bank.store, bank.id)
         done = erase.run(bank, wanted)
         assert (done.erased, done.found) == (left, 0)
-        assert any("cut short" in note for note in done.notes)
+        assert any("interrupted" in note for note in done.notes)
         assert is_said(Path(bank.store.name)) == []
 
 

@@ -144,7 +144,7 @@ def test_a_redaction_of_what_is_here_never_comes_with_an_import() -> None:
     ledger.append([there, source])
     redaction, form = _form(there)
     for records in ([redaction], [redaction, form]):
-        with pytest.raises(RedactionRefusedError, match="only what it brings itself"):
+        with pytest.raises(RedactionRefusedError, match="only its own records"):
             ledger.append(records, batch=source.id)
     with ledger.reading() as view:
         assert view.get([there.id])[there.id].record.body == there.body
@@ -177,5 +177,5 @@ def test_a_memory_whose_form_was_announced_is_not_taken_whole() -> None:
     whole = seal(Semantic(text="one", kind="note"))
     redaction, _ = _form(whole)
     ledger.append([redaction], batch=source.id)
-    with pytest.raises(RedactionRefusedError, match="not taken in another form"):
+    with pytest.raises(RedactionRefusedError, match="cannot be imported in another form"):
         ledger.append([whole])

@@ -187,7 +187,7 @@ def test_named_keys_recover_the_original_and_nobody_else(bank: OpenBank) -> None
         assert recover_by_key(bank, mine, key).record == was
     with pytest.raises(SigningKeyError, match="not sealed for"):
         recover_by_key(bank, mine, HOLDER)
-    with pytest.raises(SigningKeyError, match="no original"):
+    with pytest.raises(SigningKeyError, match="the original of this memory was not stored"):
         recover_by_key(bank, plain, friend)
     out(bank, mine, texts=["reads"])
     assert recover_by_key(bank, mine, friend).record == was

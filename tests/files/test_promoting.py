@@ -88,7 +88,7 @@ def test_what_was_changed_while_it_was_judged_stays(
 
     monkeypatch.setattr(staged, "promote", changed_first)
     stay = _stay(staged, Rule(staged="user", into="memory"))
-    assert set(stay.values()) == {"it was changed while it was judged"}
+    assert set(stay.values()) == {"it was changed while it was being checked"}
     assert staged.list_paths("memory") == []
 
 

@@ -245,7 +245,7 @@ class _Lossy(MemoryObjects):
 
 
 class _Careless(MemoryObjects):
-    """Objects of a service that ignores conditions."""
+    """Objects of a service that ignores conditional writes."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -276,7 +276,7 @@ def test_a_service_that_ignores_conditions_is_refused(
     """Before anything is written to it."""
     monkeypatch.setattr(places, "MemoryObjects", _Careless)
     root = f"memory://{folder()}"
-    with pytest.raises(TargetError, match="ignores conditions"):
+    with pytest.raises(TargetError, match="ignores conditional writes"):
         MemoryStore.create(key="k", storage_root=root)
     assert not MemoryStore.exists(key="k", storage_root=root)
 

@@ -114,7 +114,7 @@ def test_a_date_of_any_kind_comes_back_as_it_was(text: str, tmp_path: Path) -> N
 def test_times_that_name_no_moment_are_counted(tmp_path: Path) -> None:
     """Astrocyte drops them without a word."""
     _, reading = read(archive(tmp_path / "in.ama.jsonl", memory(occurred_at="May 2026")))
-    assert any("1 times name no exact moment" in note for note in reading.report.notes)
+    assert any("1 times are not exact" in note for note in reading.report.notes)
 
 
 _ANY = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just({"$int": "7"})
@@ -184,7 +184,9 @@ def test_what_astrocyte_wrote_comes_back_equal_through_sealed_files(
     shared_data: Path, tmp_path: Path
 ) -> None:
     """Both ways of exporting, its command's, and the schema with entities and embeddings."""
-    for sample in (shared_data / "ama").glob("*.ama.jsonl"):
+    samples = sorted((shared_data / "ama").glob("*.ama.jsonl"))
+    assert samples
+    for sample in samples:
         source, names = sample, ("1.pam.jsonl", "2.pam.cbor", "3.ama.jsonl")
         for name in names:
             satchel.convert(source, tmp_path / name, overwrite=True)
@@ -348,8 +350,8 @@ def test_embeddings_and_entities_can_be_left_out_and_that_is_said(tmp_path: Path
     )
     assert found[1] == {"id": "m-1", "text": "Noor keeps bees."}
     assert writing.report.notes == [
-        "1 embeddings are left out: --include-embeddings",
-        "1 entities are left out: --include-entities",
+        "1 embeddings were not exported; to include them: --include-embeddings",
+        "1 entities were not exported; to include them: --include-entities",
     ]
 
 
@@ -359,7 +361,7 @@ def test_the_file_says_whose_embeddings_it_holds_or_that_nobody_knows(tmp_path: 
     _, unknown = read(archive(tmp_path / "1.ama.jsonl", row))
     said = {"embedding_model": MODEL}
     records, known = read(archive(tmp_path / "2.ama.jsonl", row, _satchel=said))
-    assert "does not say which model" in unknown.report.notes[0]
+    assert "names no model" in unknown.report.notes[0]
     assert MODEL in known.report.notes[0]
     found, _ = write(tmp_path / "out.ama.jsonl", records, known)
     assert found[0]["_satchel"] == said

@@ -65,7 +65,7 @@ def test_rows_become_those_of_the_agent_that_is_asked_for(tmp_path: Path) -> Non
     assert owners == {"harbour-agent": 9, "second": 1}, "an edge to another's is no edge"
     found, reading = read(path, agent="second")
     assert len(found) == 1
-    assert reading.report.losses["row", "they are of another agent"].count == 9
+    assert reading.report.losses["row", "they belong to another agent"].count == 9
     with pytest.raises(MalformedError, match="of 2 agents"):
         read(path, agent="third")
 
@@ -88,7 +88,7 @@ def test_a_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
     path = changed(tmp_path / "x.db")
     (tmp_path / "elsewhere").write_bytes(b"x")
     (tmp_path / "x.db-wal").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="beside the database"):
+    with pytest.raises(InputError, match="next to the database"):
         read(path)
 
 
@@ -150,7 +150,7 @@ def test_what_is_in_tables_of_others_is_counted(tmp_path: Path) -> None:
     _, reading = read(
         changed(tmp_path / "x.db", "CREATE TABLE mine (a)", "INSERT INTO mine VALUES (1)")
     )
-    assert reading.report.losses["table", "not one of amplihack's"].examples == ["mine"]
+    assert reading.report.losses["table", "not an amplihack table"].examples == ["mine"]
 
 
 def test_a_bad_row_is_named_and_the_rest_can_be_kept(tmp_path: Path) -> None:

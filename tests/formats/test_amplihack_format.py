@@ -354,7 +354,7 @@ def test_ids_that_are_there_twice_are_named(tmp_path: Path) -> None:
     document["semantic_nodes"].append({**document["semantic_nodes"][0], "content": "other"})
     _, reading = read(tmp_path / "x.json", document)
 
-    assert "nodes that have the id of another one: 1, the first of them is semantic_nodes/3" in (
+    assert "nodes with the ID of another node: 1, the first of them is semantic_nodes/3" in (
         reading.report.notes
     )
 

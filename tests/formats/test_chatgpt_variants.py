@@ -290,7 +290,7 @@ def test_many_files_of_one_folder_are_counted_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (lambda data: data[: len(data) // 2], "the archive is cut"),
+        (lambda data: data[: len(data) // 2], "the archive is truncated"),
         (lambda _: "[]".encode("utf-16"), "UTF-16"),
         (lambda _: b"a" + b"\0" * 256 + b"ustar" + b"\0" * 250, "tar archive"),
     ],

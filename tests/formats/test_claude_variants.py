@@ -138,7 +138,7 @@ def test_what_is_empty_or_there_twice_is_counted(tmp_path: Path) -> None:
     assert _said(found) == ["hi"]
     assert reading.report.ignored.total() == 2
 
-    with pytest.raises(MalformedError, match="two messages have one id"):
+    with pytest.raises(MalformedError, match="two messages have the same ID"):
         _read(_file(tmp_path, [_talk(one, {**one, "text": "other"})]))
 
 

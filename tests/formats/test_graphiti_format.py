@@ -280,7 +280,7 @@ def test_a_link_that_leads_out_of_the_file_is_counted(tmp_path: Path) -> None:
 
     assert [one.type for one in records] == ["semantic"]
     assert _losses(reading.report) == {"mentions": 1}
-    assert reading.report.notes == ["2 ends of facts are not in the file; their ids are kept"]
+    assert reading.report.notes == ["2 ends of facts are not in the file; their IDs are kept"]
     assert _written(tmp_path / "out.json", *records)[0]["edges"] == [fact]
 
 

@@ -121,7 +121,7 @@ def test_a_tool_with_code_is_data_and_no_memory() -> None:
     holders = {one.type for one in records if b"os.system" in one.body}
 
     assert holders == {"graph_node"}
-    assert any("never run" in note for note in reading.report.notes)
+    assert any("never executed" in note for note in reading.report.notes)
 
 
 def test_memory_of_another_product_becomes_a_valid_file(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_rows_without_text_are_skipped_and_counted_when_asked(tmp_path: Path) ->
     done = bring(path, skip_bad=True)
     assert texts() == ["kept"]
     assert (len(done.refused), done.unaccepted) == (2, 2)
-    assert "All of it arrived" not in json.dumps([one.notes for one in done.accounts])
+    assert "Complete: nothing was lost" not in json.dumps([one.notes for one in done.accounts])
 
 
 def test_a_named_text_member_counts_before_a_guess(tmp_path: Path) -> None:

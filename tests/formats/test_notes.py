@@ -379,7 +379,7 @@ def test_more_than_an_agent_reads_is_refused(tmp_path: Path) -> None:
     """Before a file grows that is read at each start."""
     some = [Semantic(text=f"{number:07} " * 64_000) for number in range(10)]
 
-    with pytest.raises(TargetError, match="no agent reads"):
+    with pytest.raises(TargetError, match="more than any agent reads"):
         _written("agents_md", tmp_path / "AGENTS.md", some)
     assert not (tmp_path / "AGENTS.md").exists()
 

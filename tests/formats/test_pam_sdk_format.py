@@ -207,7 +207,7 @@ def test_e02_a_squatted_id_is_not_imported(tmp_path: Path) -> None:
     squatted["semantic"][0]["subject"] = "y"
     path.write_bytes(dump_json(squatted))
 
-    with pytest.raises(MalformedError, match="not that of the content") as caught:
+    with pytest.raises(MalformedError, match="does not match the content") as caught:
         read(path)
     assert caught.value.field == "semantic/0/id"
 

@@ -89,7 +89,7 @@ def test_a_spoken_conversation_is_shown_and_distilled_in_words(
     assert '"content_type"' not in out
     assert run(["session", "distill", "Voice", "--bank", "b", "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert "without words" not in out
+    assert "without text" not in out
     assert "hazelnuts" in out or "flour" in out
 
 

@@ -25,7 +25,7 @@ _TEN = {"episodic": 3, "semantic": 7, "edge": 14}
 _SDK = {"episodic": 3, "semantic": 3, "procedural": 1, "working": 1, "identity": 1}
 _GRAPH = {"graph_node": 2, "episodic": 1, "semantic": 2, "edge": 5}
 _CHAT = {"session_event": 40, "identity": 2}
-_ENGINE = "what the engine needs to go on with a run"
+_ENGINE = "internal state for resuming a run"
 
 READ: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
     "ama/cli_10.ama.jsonl": ("ama", {"semantic": 10}, {}),
@@ -76,7 +76,7 @@ READ: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
             f"channel_versions: {_ENGINE}": 22,
             f"versions_seen: {_ENGINE}": 22,
             f"updated_channels: {_ENGINE}": 21,
-            "writes: steps of a run; what came of them is in the checkpoints": 34,
+            "writes: steps of a run; their results are in the checkpoints": 34,
         },
     ),
     "langgraph/get_item.json": ("langgraph_items", {"semantic": 1}, {}),
@@ -90,7 +90,7 @@ READ: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
     "letta-af/legacy_v0.6.47_memgpt_agent_with_convo.af": (
         "letta",
         {"semantic": 1, "identity": 1, "graph_node": 7, "session_event": 92},
-        {"updated_at: the newer shape has no such member": 1},
+        {"updated_at: the newer format has no such member": 1},
     ),
     "letta-af/loop.af": (
         "letta",
@@ -107,7 +107,7 @@ READ: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
     "mcp-memory/memory_with_extras.jsonl": (
         "mcp_memory",
         {"semantic": 11},
-        {"line: no entity and no relation: the server deletes it when it writes": 1},
+        {"line: neither an entity nor a relation: the server deletes such lines": 1},
     ),
     "mcp-memory/read_graph.json": ("mcp_memory", {"semantic": 8}, {}),
     "mem0/get_all_ada.json": ("mem0", {"semantic": 3}, {}),

@@ -102,9 +102,9 @@ def in_sections(value: Value, choose: random.Random) -> None:
 
 
 def in_signatures(value: Value, choose: random.Random) -> None:
-    """Edit the signature, drop it, or put a stranger's in its place."""
-    stranger = SigningKey.from_seed(choose.randbytes(32))
-    theirs = msgspec.to_builtins(sign_statement(value.statement, [stranger]))
+    """Edit the signature, drop it, or replace it with an unknown key's."""
+    unknown = SigningKey.from_seed(choose.randbytes(32))
+    theirs = msgspec.to_builtins(sign_statement(value.statement, [unknown]))
     match choose.randrange(5):
         case 0:
             value.signatures.clear()
@@ -130,8 +130,8 @@ def as_a_forger(value: Value, choose: random.Random) -> None:
             value.sections[name] = fitting
     value.restated()
     if choose.random() < 0.5:
-        stranger = SigningKey.from_seed(choose.randbytes(32))
-        value.signatures = msgspec.to_builtins(sign_statement(value.statement, [stranger]))
+        unknown = SigningKey.from_seed(choose.randbytes(32))
+        value.signatures = msgspec.to_builtins(sign_statement(value.statement, [unknown]))
 
 
 def as_a_squatter(value: Value, choose: random.Random) -> None:
@@ -212,7 +212,7 @@ def test_changing_the_header_breaks_the_signature(
     assert verify_file(scratch, trusting).outcome is Outcome.TAMPERED
 
 
-def test_a_file_signed_anew_by_a_stranger_is_a_strangers(
+def test_a_file_signed_again_by_an_unknown_key_is_untrusted(
     value: Value, scratch: Path, trusting: TrustPolicy
 ) -> None:
     """A perfect forgery without the key is still not the owner's word."""
@@ -221,19 +221,19 @@ def test_a_file_signed_anew_by_a_stranger_is_a_strangers(
         {**changed.sections["semantic"][0], "text": "no"}
     )
     changed.restated()
-    stranger = SigningKey.from_seed(b"\1" * 32)
-    changed.signatures = msgspec.to_builtins(sign_statement(changed.statement, [stranger]))
+    unknown = SigningKey.from_seed(b"\1" * 32)
+    changed.signatures = msgspec.to_builtins(sign_statement(changed.statement, [unknown]))
     scratch.write_bytes(changed.encoded(Encoding.CBOR))
-    assert verify_file(scratch, trusting).outcomes == [Outcome.STRANGER]
+    assert verify_file(scratch, trusting).outcomes == [Outcome.UNTRUSTED]
 
 
-def test_a_strangers_signature_beside_the_owners_changes_nothing(
+def test_an_unknown_signature_beside_the_owners_changes_nothing(
     value: Value, scratch: Path, trusting: TrustPolicy
 ) -> None:
     """Anyone may add a signature; it must neither help nor harm."""
     changed = copy.deepcopy(value)
-    stranger = SigningKey.from_seed(b"\1" * 32)
-    added = msgspec.to_builtins(sign_statement(changed.statement, [stranger]))
+    unknown = SigningKey.from_seed(b"\1" * 32)
+    added = msgspec.to_builtins(sign_statement(changed.statement, [unknown]))
     changed.signatures = [*added, *changed.signatures]
     scratch.write_bytes(changed.encoded(Encoding.JSON))
     assert verify_file(scratch, trusting).outcome is Outcome.GOOD

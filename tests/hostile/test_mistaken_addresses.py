@@ -45,6 +45,6 @@ def test_what_is_no_address_is_no_file_of_that_name(
         capsys.readouterr()
         assert run(["--store", address, *arguments]) == 2
         said = capsys.readouterr()
-        assert "not the address of a store" in said.err
+        assert "not a store address" in said.err
         assert "hunter2" not in said.out + said.err
     assert sorted(here.iterdir()) == before

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 from server_kit import Server, server
-from token_kit import HOLDER, STRANGER, chain_of, child_of, later
+from token_kit import HOLDER, OUTSIDER, chain_of, child_of, later
 
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical
@@ -293,7 +293,7 @@ def test_attack_masses_of_tokens_that_cost_to_judge_keep_no_operator_waiting(
         "issued_at": at,
         "expires_at": later(1, since=at),
     }
-    chain = chain_of(bank=bank, owner=STRANGER, **said)
+    chain = chain_of(bank=bank, owner=OUTSIDER, **said)
     while len(chain.tokens) < 8:
         chain = child_of(chain, audience=HOLDER.did, **said)
     head = f"X-PAM-Capability-Token: {base64.b64encode(chain.encoded()).decode()}"

@@ -231,8 +231,8 @@ def test_a_token_without_its_proof_opens_nothing(
     """No proof, another's, one used before, one for another request or another server."""
     key = SigningKey.generate()
     token = issued(client, bank, audience=key.did, everything=True, permissions=["read", "write"])
-    stranger = served.client(ELSEWHERE)
-    request = stranger.build_request("POST", f"{bank}/entries", json={"text": "coffee"})
+    elsewhere = served.client(ELSEWHERE)
+    request = elsewhere.build_request("POST", f"{bank}/entries", json={"text": "coffee"})
     headers = dict(Proving(token, key, served.gateway.verifier)(request).headers)
     path, body = f"{bank}/entries", request.content
     if wrong == "none":
@@ -241,7 +241,7 @@ def test_a_token_without_its_proof_opens_nothing(
         other = Proving(token, SigningKey.generate(), served.gateway.verifier)
         headers = dict(other(request).headers)
     elif wrong == "replayed":
-        assert stranger.post(path, content=body, headers=headers).status_code == 201
+        assert elsewhere.post(path, content=body, headers=headers).status_code == 201
     elif wrong == "target":
         path += "?x=1"
     elif wrong == "body":
@@ -251,7 +251,7 @@ def test_a_token_without_its_proof_opens_nothing(
     elif wrong == "old":
         headers["x-satchel-proof"] = headers["x-satchel-proof"][:-8] + "AAAAAAA="
     before = client.get(bank).json()["memories"]
-    refused = stranger.post(path, content=body, headers=headers)
+    refused = elsewhere.post(path, content=body, headers=headers)
     assert refused.status_code in (403, 422), refused.text
     assert client.get(bank).json()["memories"] == before
 
@@ -408,7 +408,7 @@ def test_what_is_said_of_files_is_said_to_who_asks_over_http(
         outside = export(Path("/etc/x.pam"))
         assert outside.status_code == 422
         assert "SATCHEL_PORTABILITY_ROOTS" not in outside.json()["hint"]
-        assert "Name a path in the folders that the operator allows." in outside.json()["hint"]
+        assert "Use a path in the folders that the operator allows." in outside.json()["hint"]
 
 
 def test_a_memory_file_that_is_not_there_is_not_found(client: TestClient, bank: str) -> None:

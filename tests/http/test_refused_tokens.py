@@ -12,7 +12,7 @@ import pytest
 from http_kit import ELSEWHERE, HERE, Served, serving
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import TextContent
-from token_kit import HOLDER, STRANGER, chain_of, child_of, grant, later
+from token_kit import HOLDER, OUTSIDER, chain_of, child_of, grant, later
 
 from satchel.actions.config import load_settings
 from satchel.actions.memories.operations import RememberOptions
@@ -224,9 +224,9 @@ def _for_another_target(_: Place, request: httpx.Request, __: Chain) -> None:
 
 WRONG_PROOFS: dict[str, tuple[Change, str]] = {
     "no proof": (_header(PROOF, None), "token.refused"),
-    "a proof by a stranger": (_proved(key=STRANGER), "token.refused"),
+    "a proof by an outsider": (_proved(key=OUTSIDER), "token.refused"),
     "a proof by the owner": (_proved(key=lambda place: place.owner), "token.refused"),
-    "a proof for another server": (_proved(verifier=STRANGER.did), "token.refused"),
+    "a proof for another server": (_proved(verifier=OUTSIDER.did), "token.refused"),
     "a proof for another token": (_of_another_token, "token.refused"),
     "a proof for another body": (_for_another_body, "token.refused"),
     "a proof for another target": (_for_another_target, "token.refused"),
@@ -318,7 +318,7 @@ Make = Callable[[Place], Chain]
 WRONG_TOKENS: dict[str, tuple[Make, str]] = {
     "of another bank": (lambda place: place.chain(bank=place.other), "token.refused"),
     "of no bank": (lambda place: place.chain(bank="blake3:" + "11" * 32), "token.refused"),
-    "signed by a stranger": (lambda place: place.chain(owner=STRANGER), "token.refused"),
+    "signed by an outsider": (lambda place: place.chain(owner=OUTSIDER), "token.refused"),
     "signed by its holder": (lambda place: place.chain(owner=HOLDER), "token.refused"),
     "that has ended": (
         lambda place: place.chain(issued_at=_at(-2), expires_at=_at(-1)),

@@ -110,11 +110,11 @@ def test_the_first_piece_alone_counts_where_the_model_says_so(tmp_path: Path) ->
     ("name", "content", "message"),
     [
         ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "max_tokens"),
-        ("1_Pooling/config.json", "[]", "no table"),
+        ("1_Pooling/config.json", "[]", "not a table"),
         ("1_Pooling/config.json", "{", "JSON"),
         ("sentence_bert_config.json", '{"max_seq_length": 1000000}', "3 to 512"),
         ("vocab.txt", "tea\n", "CLS"),
-        ("model.onnx", "no model", "no model that can be run"),
+        ("model.onnx", "no model", "not a model that can be run"),
     ],
 )
 def test_a_folder_with_something_else_is_refused_by_the_file(
@@ -167,7 +167,7 @@ def test_minilm_is_the_file_that_is_known(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(models, "find_spec", lambda _name: spec)
     monkeypatch.setattr(encoder, "_session", lambda *_: pytest.fail("it was loaded"))
 
-    with pytest.raises(InferenceError, match="not the model that is known") as caught:
+    with pytest.raises(InferenceError, match="not the expected model") as caught:
         models.minilm()
     assert "inference.folder" in (caught.value.hint or "")
 

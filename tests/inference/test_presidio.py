@@ -37,7 +37,7 @@ def test_a_detector_that_nobody_knows_is_refused() -> None:
     """By what there is."""
     with filled() as bank:
         identity = keep(bank, "tea")
-        with pytest.raises(UsageError, match="no detector 'magic'"):
+        with pytest.raises(UsageError, match="unknown detector 'magic'"):
             redact.run(bank, RedactOptions(ids=(identity,), detector="magic"))
 
 

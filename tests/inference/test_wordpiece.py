@@ -72,8 +72,8 @@ def test_a_tokenizer_of_the_same_vocabulary_cuts_alike_and_keeps_capitals(tmp_pa
         ({"model": {"type": "BPE", "vocab": {"a": 1}}}, "BPE"),
         ({"model": {"vocab": {"a": 1}}, "normalizer": {"type": "BertNormalizer"}}, "CLS"),
         ({"model": {"vocab": dict.fromkeys(VOCABULARY, -1)}, "normalizer": None}, "None"),
-        ([], "no tokenizer"),
-        ("x", "no tokenizer"),
+        ([], "not a tokenizer"),
+        ("x", "not a tokenizer"),
     ],
     ids=["unigram", "bpe", "without pieces that programs use", "no normaliser", "list", "text"],
 )

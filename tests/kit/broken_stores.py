@@ -1053,9 +1053,9 @@ class ForgetsMarks(View):
     """Calls no row retired, pending or held."""
 
     def column_blocks(
-        self, bank: str, names: Any, *, first: int, end: int | None = None
+        self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
     ) -> list[Any]:
-        blocks = self.inner.column_blocks(bank, names, first=first, end=end)
+        blocks = self.inner.column_blocks(bank, names, first=first, end=end, **how)
         return [block._replace(marked=[]) for block in blocks]
 
 
@@ -1063,28 +1063,49 @@ class StartsAtTheFirstBlock(View):
     """Gives all blocks, whichever is asked for."""
 
     def column_blocks(
-        self, bank: str, names: Any, *, first: int, end: int | None = None
+        self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
     ) -> list[Any]:
-        return list(self.inner.column_blocks(bank, names, first=0, end=end))
+        return list(self.inner.column_blocks(bank, names, first=0, end=end, **how))
 
 
 class GoesOnToTheLastBlock(View):
     """Gives all blocks from one on, wherever it is to stop."""
 
     def column_blocks(
-        self, bank: str, names: Any, *, first: int, end: int | None = None
+        self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
     ) -> list[Any]:
-        return list(self.inner.column_blocks(bank, names, first=first))
+        return list(self.inner.column_blocks(bank, names, first=first, **how))
+
+
+class BlocksOfOneSize(View):
+    """Gives blocks of 256 rows, whatever is asked for."""
+
+    def column_blocks(
+        self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
+    ) -> list[Any]:
+        return list(self.inner.column_blocks(bank, names, first=first, end=end))
+
+
+class OtherValuesWithoutMarks(View):
+    """Gives nothing of a column where marks do not matter."""
+
+    def column_blocks(
+        self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
+    ) -> list[Any]:
+        blocks = self.inner.column_blocks(bank, names, first=first, end=end, **how)
+        is_marked = how.get("marked", True)
+        values = None if is_marked else (b"",) * len(names)
+        return [block if values is None else block._replace(values=values) for block in blocks]
 
 
 class JoinsValues(View):
     """Puts the values of a column together so that others look the same."""
 
     def column_blocks(
-        self, bank: str, names: Any, *, first: int, end: int | None = None
+        self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
     ) -> list[Any]:
         rows, found = list(self.inner.scan(bank, ALL)), []
-        for block in self.inner.column_blocks(bank, names, first=first, end=end):
+        for block in self.inner.column_blocks(bank, names, first=first, end=end, **how):
             kept = [",".join(getattr(row, name) or "" for row in rows).encode() for name in names]
             found.append(block._replace(values=tuple(kept)))
         return found
@@ -1094,9 +1115,9 @@ class SameForAllColumns(View):
     """Gives the same bytes for whatever a column has."""
 
     def column_blocks(
-        self, bank: str, names: Any, *, first: int, end: int | None = None
+        self, bank: str, names: Any, *, first: int, end: int | None = None, **how: Any
     ) -> list[Any]:
-        blocks = self.inner.column_blocks(bank, names, first=first, end=end)
+        blocks = self.inner.column_blocks(bank, names, first=first, end=end, **how)
         return [block._replace(values=(b"",) * len(names)) for block in blocks]
 
 

@@ -36,7 +36,7 @@ _OWN = frozenset({"id", "nonce"})
 _ENTRIES = frozenset(map(str, Component))
 _LINKS = frozenset({"parent_ids", "source_event_ids", "source", "target", "session", "parent"})
 _UNSIGNED = frozenset(
-    {Outcome.UNSIGNED, Outcome.STRANGER, Outcome.INCOMPLETE, Outcome.ENTRIES_ONLY}
+    {Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.INCOMPLETE, Outcome.ENTRIES_ONLY}
 )
 
 

@@ -28,7 +28,7 @@ def key_of(number: int) -> SigningKey:
     return SigningKey.from_seed(bytes([number]) * 32)
 
 
-OWNER, HOLDER, SECOND, STRANGER = (key_of(number) for number in (1, 2, 3, 4))
+OWNER, HOLDER, SECOND, OUTSIDER = (key_of(number) for number in (1, 2, 3, 4))
 
 
 def later(hours: float = 0, *, seconds: float = 0, since: str = NOW) -> str:

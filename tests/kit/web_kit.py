@@ -57,6 +57,7 @@ class Driven:
 
     def __init__(self, browser: Any) -> None:
         self._browser = browser
+        self._page: Any = None
         self._loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
 
@@ -67,9 +68,28 @@ class Driven:
         try:
             yield self._browser
             for context in self._browser.contexts:
-                context.close()
+                if self._page is None or context != self._page.context:
+                    context.close()
         finally:
             asyncio._set_running_loop(None)
+
+    @contextmanager
+    def tab(self, address: str) -> Iterator["Watched"]:
+        """Give a tab before a server, which nothing was done in since it was new.
+
+        It is the same for all tests: a new one costs more than what most of them do with it. What
+        pages kept in it is theirs alone, since each server has an address of its own.
+        """
+        if self._page is None or self._page.is_closed():
+            context = self._browser.new_context()
+            context.set_default_timeout(60_000)
+            self._page = context.new_page()
+        self._page.set_viewport_size({"width": 1200, "height": 900})
+        found = Watched(self._page, address)
+        try:
+            yield found
+        finally:
+            found.leave()
 
 
 @contextmanager
@@ -140,10 +160,14 @@ class Watched:
         self._address = address
         self.complaints = list[str]()
         self.elsewhere = list[str]()
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", self._said)
-        page.on("dialog", self._asked)
-        page.on("request", self._request)
+        self._hears = {
+            "pageerror": lambda error: self.complaints.append(str(error)),
+            "console": self._said,
+            "dialog": self._asked,
+            "request": self._request,
+        }
+        for event, hear in self._hears.items():
+            page.on(event, hear)
 
     def go(self, where: str = "") -> Any:
         """Go to a part of the page, and return the tab."""
@@ -152,6 +176,15 @@ class Watched:
         else:
             self.page.goto(f"{self._address}/#/{where}")
         return self.page
+
+    def leave(self) -> None:
+        """Leave the page, and what it kept, and watch the tab no longer."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        if self.page.url.startswith(f"{self._address}/"):
+            self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        self.page.goto("about:blank")
+        for event, hear in self._hears.items():
+            self.page.remove_listener(event, hear)
 
     def _said(self, message: Any) -> None:
         if message.type in ("error", "warning"):

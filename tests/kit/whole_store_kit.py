@@ -30,7 +30,7 @@ SIDE = {"import/none": b"{}", "é\0'": b"\0", "damaged/3": b"x", "empty": b""}
 
 
 def filled(settings: Settings, *, entries: int = 120, edges: int = 60) -> tuple[str, str]:
-    """Make a bank of one's own with something of everything, and one of a stranger's.
+    """Create an own bank with something of everything, and an untrusted one.
 
     Args:
         settings: Where.
@@ -62,9 +62,9 @@ def filled(settings: Settings, *, entries: int = 120, edges: int = 60) -> tuple[
         _import(ledger)
         blob = _beside(store, bank, [record.id for record in own])
         ledger.append([seal(FileVersion(path="a.md", blob=blob))])
-        stranger = Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="strange")
-        stranger.append(memories(3))
-    return bank, stranger.bank
+        foreign = Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="foreign")
+        foreign.append(memories(3))
+    return bank, foreign.bank
 
 
 def _say(ledger: Ledger, own: list[Any]) -> None:

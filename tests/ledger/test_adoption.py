@@ -1,4 +1,4 @@
-"""Banks of strangers, and banks whose keys are lost: readable by all, believed by nobody new."""
+"""Untrusted banks, and banks whose keys are lost: readable by all, trusted by nobody new."""
 
 import shutil
 from collections.abc import Callable
@@ -64,14 +64,14 @@ def _refused(victim: Machine, error: type[Exception], match: str | None = None) 
         victim.add(1, start=99)
 
 
-# -- strangers ---------------------------------------------------------------------------------
+# -- untrusted banks ---------------------------------------------------------------------------
 
 
-def test_a_strangers_bank_can_be_read_and_says_so(tmp_path: Path) -> None:
+def test_an_untrusted_bank_can_be_read_and_says_so(tmp_path: Path) -> None:
     """All of it proved; to add to it, one has to trust or adopt."""
     one = machine(tmp_path)
     two = _at(one, "two", writer=WRITER, trusted=frozenset({THIEF.did}))
-    assert two.standing() == "stranger"
+    assert two.standing() == "untrusted"
     assert two.listed() == one.listed()
     with pytest.raises(ReadOnlyStoreError, match="adopt"):
         two.add(1, start=10)
@@ -90,7 +90,7 @@ def test_who_founded_a_bank_is_not_judged_unless_asked(tmp_path: Path) -> None:
     assert _at(one, "two").standing() == "own"
 
 
-def test_a_strangers_bank_is_proved_like_any_other(tmp_path: Path) -> None:
+def test_an_untrusted_bank_is_verified_like_any_other(tmp_path: Path) -> None:
     """Read-only does not mean unchecked: an edit, or a head by a key nobody admitted."""
     one = machine(tmp_path)
     two = _at(one, "two", trusted=frozenset())
@@ -100,19 +100,19 @@ def test_a_strangers_bank_is_proved_like_any_other(tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match="another one"):
         two.listed()
     held[3] = row
-    assert two.standing() == "stranger"
+    assert two.standing() == "untrusted"
     forge(one.store, one.bank, memories(1, start=9), THIEF)
     _refused(two, VerificationError, "no owner admitted")
 
 
-def test_a_running_reader_of_a_strangers_bank_sees_it_go_back(tmp_path: Path) -> None:
+def test_a_running_reader_of_an_untrusted_bank_sees_it_go_back(tmp_path: Path) -> None:
     """What this program read of it is held against it, though no witness knows of it."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(1, start=10)
     running = Ledger(one.store, one.bank, trusted=frozenset())
     with running.reading() as view:
-        assert view.standing == "stranger"
+        assert view.standing == "untrusted"
     newest = backup(one.store)
     put_back(one.store, kept)
     with pytest.raises(RolledBackError), running.reading():
@@ -120,10 +120,10 @@ def test_a_running_reader_of_a_strangers_bank_sees_it_go_back(tmp_path: Path) ->
     put_back(one.store, newest)
     _at(one, "heir").decider(_HEIR).adopt()
     with running.reading() as view:
-        assert view.standing == "stranger"  # as before: it was nobody's here
+        assert view.standing == "untrusted"  # as before: it was nobody's here
 
 
-def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
+def test_a_bank_that_names_a_trusted_owner_beside_an_unknown_one_is_untrusted(
     tmp_path: Path,
 ) -> None:
     """A bank record is signed by nobody: whoever makes one writes any names into it."""
@@ -134,7 +134,7 @@ def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
         records = [bank, admission(bank.id, WRITER.did, THIEF, _AT)]
         made._commit(writing, None, [Ticket(with_models(records))])
     victim = Machine(store, bank.id, tmp_path / "victim", trusted=frozenset({OWNER.did}))
-    assert victim.standing() == "stranger"
+    assert victim.standing() == "untrusted"
     with pytest.raises(ReadOnlyStoreError):
         victim.add(1, start=0)
     victim.trusted = frozenset({OWNER.did, THIEF.did})
@@ -205,13 +205,13 @@ def test_losing_the_keys_never_loses_the_memory(tmp_path: Path) -> None:
         Machine(one.store, one.bank, heir._folder, writer=WRITER).add(1, start=50)
 
 
-def test_an_adopted_bank_is_a_strangers_to_all_others(tmp_path: Path) -> None:
+def test_an_adopted_bank_is_untrusted_everywhere_else(tmp_path: Path) -> None:
     """Except where the new owner's key is trusted for it; both can be read."""
     one = machine(tmp_path)
     _at(one, "heir").decider(_HEIR).adopt()
     for trusted in (None, frozenset[str](), frozenset({THIEF.did})):
         other = _at(one, "other", trusted=trusted)
-        assert other.standing() == "stranger"
+        assert other.standing() == "untrusted"
         assert len(other.listed()) == _OLD + 2
         with pytest.raises(ReadOnlyStoreError):
             other.add(1, start=10)
@@ -220,7 +220,7 @@ def test_an_adopted_bank_is_a_strangers_to_all_others(tmp_path: Path) -> None:
     friend.add(1, start=10)
 
 
-def test_a_strangers_adoption_is_refused_by_who_knew_the_bank(tmp_path: Path) -> None:
+def test_an_unknown_adoption_is_refused_by_machines_that_knew_the_bank(tmp_path: Path) -> None:
     """A copy of the store, adopted by whoever has it, put in the place of the owner's own."""
     one = machine(tmp_path)
     by_trust = _at(one, "by trust", trusted=frozenset({OWNER.did}))
@@ -232,7 +232,7 @@ def test_a_strangers_adoption_is_refused_by_who_knew_the_bank(tmp_path: Path) ->
     _at(one, "thief", writer=THIEF).decider(THIEF).adopt()
 
     for victim in (one, by_trust, by_both):
-        _refused(victim, AdoptedError, "trust it as an owner")
+        _refused(victim, AdoptedError, "trust it for this bank")
     with pytest.raises(AdoptedError), running.reading():
         pass
     with pytest.raises(SigningKeyError):
@@ -374,7 +374,7 @@ def test_an_adopted_bank_can_be_adopted_again(tmp_path: Path) -> None:
     _refused(friend, AdoptedError)
     _refused(_at(one, "of the first", trusted=frozenset({_HEIR.did})), AdoptedError)
     _refused(_at(one, "of the founder", trusted=frozenset({OWNER.did})), AdoptedError)
-    assert _at(one, "nobody").standing() == "stranger"
+    assert _at(one, "nobody").standing() == "untrusted"
     assert _at(one, "of the second", trusted=frozenset({_SECOND.did})).standing() == "own"
 
 
@@ -455,7 +455,7 @@ def test_another_machine_of_the_heir_is_told_what_an_adoption_gave_up(tmp_path: 
     one.decider(_HEIR).adopt(with_loss=True)
     (note,) = two.notes()
     assert f"saw {size} records" in note
-    assert "the one who adopted the bank" in note
+    assert "the adopter of the bank" in note
     two.decider(_HEIR).admit()
     assert two.notes() == ()
     two.add(1, start=30)
@@ -541,7 +541,7 @@ def test_a_store_on_disk_is_put_back_accepted_and_adopted(tmp_path: Path) -> Non
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE node SET hash = zeroblob(32) WHERE place % 1024 = 7")
     connection.close()
-    with pytest.raises(VerificationError, match="not sound"):
+    with pytest.raises(VerificationError, match="is damaged"):
         replace(decider, owner=_HEIR).adopt()
     store.close()
 

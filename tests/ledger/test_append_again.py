@@ -101,7 +101,7 @@ def test_a_lock_that_was_replaced_meanwhile_is_the_one_that_is_taken(
     lock = file_of(witness).with_suffix(".lock")
     lock.rename(tmp_path / "old")
     lock.symlink_to(tmp_path / "old")
-    with pytest.raises(WitnessError, match="not one of our own"):
+    with pytest.raises(WitnessError, match="did not create"):
         witness.record_believed(believed(signed(2)))
     lock.unlink()
     assert witness.record_believed(believed(signed(2))) is Recorded.WRITTEN
@@ -125,7 +125,7 @@ def test_a_folder_that_was_exchanged_meanwhile_is_refused_or_made_again(
     assert witness is not None
     witness.folder.rename(tmp_path / "theirs")
     witness.folder.symlink_to(tmp_path / "theirs")
-    with pytest.raises(WitnessError, match="not one of our own"):
+    with pytest.raises(WitnessError, match="did not create"):
         ledger.append(memories(1))
     witness.folder.unlink()
     ledger.append(memories(1, start=1))

@@ -1,6 +1,8 @@
 """An edited column hides no memory: what reads says so, or answers as before."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -8,21 +10,28 @@ import pytest
 from bank_kit import filled, keep
 
 from satchel.actions.config import load_settings
+from satchel.actions.memories.changing import forget
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.showing import show
 from satchel.actions.memories.walking import links
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.recalling import recall_memories
 from satchel.actions.sessions.looking import list_sessions
+from satchel.actions.waking.quarantining import quarantine
 from satchel.actions.waking.rehydrating import rehydrate_memories
 from satchel.actions.wiring import witness_of
 from satchel.continuity.drafting import new_session
 from satchel.errors import StoreError, VerificationError
+from satchel.ledger import columns
+from satchel.ledger.columns import VerifiedColumns
 from satchel.ledger.view import View
 from satchel.memory.entries import Semantic
+from satchel.memory.records import Edge
 from satchel.ports.rows import Row
+from satchel.ports.store import BLOCK_BITS, Marked
 from satchel.recall.query import Query
 from satchel.seal.sealing import seal
+from satchel.stores._column_blocks import column_blocks
 
 _MANY = 300
 """More than a block of rows."""
@@ -50,6 +59,13 @@ READING: dict[str, Callable[[OpenBank], Any]] = {
 }
 
 
+@pytest.fixture(params=["all rows", "the rows that are met"])
+def verified_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a small bank all rows are, in a large one those that a question meets."""
+    if request.param != "all rows":
+        monkeypatch.setattr(columns, "_LARGE", 0)
+
+
 def _fill(count: int = 5) -> str:
     with filled() as bank:
         wanted = keep(bank, "the wombat sleeps", scope={"user": "u0"})
@@ -70,6 +86,7 @@ def _edit(sql: str, identity: str) -> None:
         connection.close()
 
 
+@pytest.mark.usefixtures("verified_at_once")
 @pytest.mark.parametrize("read", READING)
 @pytest.mark.parametrize("edit", HIDING)
 def test_one_edited_column_hides_no_memory(edit: str, read: str) -> None:
@@ -87,6 +104,7 @@ def test_one_edited_column_hides_no_memory(edit: str, read: str) -> None:
     assert wanted in after or "the wombat sleeps" in after
 
 
+@pytest.mark.usefixtures("verified_at_once")
 @pytest.mark.parametrize("edit", HIDING)
 def test_a_program_that_has_read_the_store_notices_an_edit_too(edit: str) -> None:
     """The store's own counter of changes has everything compared again."""
@@ -137,8 +155,12 @@ def test_that_there_is_no_such_memory_is_not_for_an_edited_id_to_say() -> None:
                 show(bank, name)
 
 
-def test_what_was_verified_is_remembered_outside_the_store_and_believed_no_further() -> None:
+@pytest.mark.parametrize("stretch", [BLOCK_BITS, BLOCK_BITS + 4])
+def test_what_was_verified_is_remembered_outside_the_store_and_believed_no_further(
+    stretch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cache: with it, without it and with nonsense in it, the same is refused."""
+    monkeypatch.setattr(columns, "_STRETCH_BITS", stretch)
     wanted = _fill(_MANY)
     listing = READING["list of a user"]
     with opened_bank(load_settings()) as bank:
@@ -156,8 +178,12 @@ def test_what_was_verified_is_remembered_outside_the_store_and_believed_no_furth
         listing(bank)
 
 
-def test_a_row_is_verified_after_it_was_changed_on_purpose() -> None:
+@pytest.mark.parametrize("stretch", [BLOCK_BITS, BLOCK_BITS + 4])
+def test_a_row_is_verified_after_it_was_changed_on_purpose(
+    stretch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Appends, retirements and restarts in between: nothing is refused that is right."""
+    monkeypatch.setattr(columns, "_STRETCH_BITS", stretch)
     wanted = _fill(_MANY)
     listing = READING["list of a user"]
     with filled() as bank:
@@ -238,3 +264,150 @@ def test_records_of_a_new_block_are_read_once_for_all_columns(
             list_memories(bank, wanted)
 
     assert blocks == [0]
+
+
+def test_the_rows_of_a_block_that_is_not_full_are_read_once_while_it_stays_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where there are enough of them; what is logged later makes another block of it."""
+    _fill(columns._WORTH_KEEPING)
+    read, verified = list[int](), View.verified_columns
+
+    def counted(view: View, places: Sequence[int]) -> list[Row]:
+        read.append(len(places))
+        return verified(view, places)
+
+    def listed() -> list[int]:
+        read.clear()
+        with opened_bank(load_settings()) as bank:
+            list_memories(bank, Wanted(user="u0", oldest_first=True))
+        return [*read]
+
+    monkeypatch.setattr(View, "verified_columns", counted)
+    (size,) = listed()
+    assert size > columns._WORTH_KEEPING
+    assert listed() == []
+    with filled() as bank:
+        keep(bank, "one more", scope={"user": "u0"})
+    assert listed() == [size + 1]
+
+
+class Bank:
+    """Stands for a view of a bank whose records say what ``records`` does, and its columns not."""
+
+    def __init__(self, size: int) -> None:
+        self.records = [dict.fromkeys(sorted(columns._FILTERED), str(at)) for at in range(size)]
+        self.rows = [dict(record) for record in self.records]
+        self.head = SimpleNamespace(size=size, epoch=0, counts={})
+
+    def column_blocks(
+        self, names: Sequence[str], first: int, end: int | None, *, bits: int, marked: bool
+    ) -> Any:
+        """Return columns as they are stored."""
+        del marked
+        rows = enumerate(self.rows[: self.head.size])
+        found = column_blocks(((at, *(row[name] for name in names)) for at, row in rows), (), bits)
+        return (one for one in found if first <= one.number < (end or self.head.size))
+
+    def verified_columns(self, places: Sequence[int]) -> list[Row]:
+        """Refuse rows that are not what the records say."""
+        if any(self.rows[at] != self.records[at] for at in places):
+            raise VerificationError("other columns")
+        return []
+
+    def require_standing(self, marked: Sequence[Marked]) -> None:
+        """Find nothing marked."""
+        assert not marked
+
+
+def test_a_column_that_was_not_verified_of_the_start_of_a_block_is_not_believed_later(
+    tmp_path: Path,
+) -> None:
+    """The digest of one column was known of it; its records were not read again for the others."""
+    bank: Any = Bank(3 * _MANY)
+    bank.head.size = columns._WORTH_KEEPING
+    VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"user"}), 1)
+    bank.rows[5]["kind"] = "x"
+    known = VerifiedColumns("b", tmp_path / "c")
+    known.require(bank, frozenset({"user"}), 1)
+    bank.head.size = len(bank.rows)
+    known.require(bank, frozenset({"user"}), 1)
+    with pytest.raises(VerificationError):
+        VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"kind"}), 1)
+
+
+@pytest.mark.parametrize("name", ["user", "kind"])
+@pytest.mark.parametrize("at", [0, 255, 256, 4095, 4096, 8191, 8192, 9099])
+def test_an_edit_is_found_wherever_it_is_in_stretches_and_blocks(
+    tmp_path: Path, at: int, name: str
+) -> None:
+    """Of a column that was verified, and of one that was verified with it."""
+    bank: Any = Bank(9100)
+    VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"user"}), 1)
+    VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"user", "kind"}), 1)
+    bank.rows[at][name] = "x"
+    with pytest.raises(VerificationError):
+        VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({name}), 1)
+    bank.rows[at][name] = bank.records[at][name]
+    bank.records[at]["user"] = "x"  # the records are not looked at where columns are as they were
+    VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({name}), 1)
+
+
+def test_the_standing_of_a_large_bank_is_not_verified_for_a_few_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows are verified as they are met; who asks again and again verifies all, once."""
+    _fill()
+    monkeypatch.setattr(columns, "_LARGE", 0)
+    passes, read = list[tuple[str, ...]](), View.column_blocks
+
+    def counted(view: View, names: Sequence[str], *given: Any, **how: Any) -> Any:
+        passes.append((*names, *(["standing"] if how.get("marked", True) else [])))
+        return read(view, names, *given, **how)
+
+    monkeypatch.setattr(View, "column_blocks", counted)
+    with opened_bank(load_settings()) as bank:
+        assert recall_memories(bank, Query(text="other")).memories
+        assert passes == []
+        assert recall_memories(bank, Query(text="other", user="u1")).memories
+        assert {name for names in passes for name in names} <= columns._FILTERED
+        passes.clear()
+        for _ in range(columns._MOST_MET):
+            assert recall_memories(bank, Query(text="other")).memories
+        assert passes == [("standing",)]
+
+
+@pytest.mark.parametrize("user", [None, "u0"])
+def test_what_is_retired_or_held_is_left_out_of_the_answers_of_a_large_bank(
+    user: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log says so of the rows that are met: nothing is refused, and nothing more is shown."""
+    wanted = _fill()
+    with filled() as bank:
+        held, gone = (keep(bank, f"a wombat {at}", scope={"user": "u0"}) for at in range(2))
+        quarantine(bank, [held])
+        forget(bank, [gone])
+    monkeypatch.setattr(columns, "_LARGE", 0)
+    with opened_bank(load_settings()) as bank:
+        answer = recall_memories(bank, Query(text="wombat", user=user)).memories
+    found = {one.id for one in answer}
+    assert wanted in found
+    assert not found & {held, gone}
+
+
+def test_an_edited_edge_is_not_hidden_from_a_question_of_a_large_bank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where there is a link, the standing of what makes it is verified."""
+    wanted = _fill()
+    with filled() as bank:
+        far = keep(bank, "of something else")
+        edge = seal(Edge(source=wanted, target=far, kind="like"))
+        bank.ledger.append([edge])
+    monkeypatch.setattr(columns, "_LARGE", 0)
+    question = Query(text="wombat sleeps")
+    with opened_bank(load_settings()) as bank:
+        assert far in [one.id for one in recall_memories(bank, question).memories]
+    _edit(HIDING["retired"], edge.id)
+    with opened_bank(load_settings()) as bank, pytest.raises(VerificationError):
+        recall_memories(bank, question)

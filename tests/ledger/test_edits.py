@@ -18,7 +18,7 @@ from satchel.actions.sessions.recording import Beginning, begin
 from satchel.actions.tokens.issuing import issue_token
 from satchel.actions.waking.quarantining import quarantine
 from satchel.conformance import edits
-from satchel.ledger import fold_cache
+from satchel.ledger import columns, fold_cache
 from satchel.memory.messages import Said
 from satchel.memory.records import Edge, FileVersion
 from satchel.ports.vectors import Generation
@@ -26,6 +26,7 @@ from satchel.seal.sealing import seal
 from satchel.stores.sqlite.schema import SEQ_MASK
 
 _QUICK = ("record", "link")
+REMEMBERING = [(1, columns._LARGE), (256, columns._LARGE), (256, 0)]
 
 
 def filled_store(settings: Settings) -> tuple[str, str]:
@@ -123,7 +124,9 @@ def test_attack_words_of_a_record_are_replaced_by_as_many_others(
     connection.execute("INSERT INTO words (rowid, terms) VALUES (?, ?)", (place, " ".join(words)))
     connection.close()
     problems = (
-        [] if change == "none" else [f"record {place & SEQ_MASK} is not found by its id or words"]
+        []
+        if change == "none"
+        else [f"record {place & SEQ_MASK} cannot be found by its ID or words"]
     )
     assert [check.detail for check in _edited(settings)] == problems
 
@@ -166,12 +169,16 @@ def test_a_file_whose_bytes_are_gone_is_a_note_of_doctors(settings: Settings) ->
     assert "the bytes of 1 files are not in the store" in note.detail
 
 
-@pytest.mark.parametrize("worth_remembering", [1, 256])
+@pytest.mark.parametrize(("worth_remembering", "large"), REMEMBERING)
 def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
-    worth_remembering: int, monkeypatch: pytest.MonkeyPatch
+    worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One row of each of the two tables; also where this machine remembers what the log said."""
+    """One row of each of the two tables; also where this machine remembers what the log said.
+
+    And in a bank that is large, where rows are verified as they are met.
+    """
     monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)
     tables = edits.SqliteTables(Path(settings.store))
@@ -181,12 +188,13 @@ def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("worth_remembering", [1, 256])
+@pytest.mark.parametrize(("worth_remembering", "large"), REMEMBERING)
 def test_no_single_edit_of_any_table_gets_through_in_sqlite(
-    worth_remembering: int, monkeypatch: pytest.MonkeyPatch
+    worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each column of each table, shadow tables of the index of words included."""
     monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)
     tables = edits.SqliteTables(Path(settings.store))

@@ -107,7 +107,7 @@ def test_a_key_that_ended_does_not_come_back(tmp_path: Path) -> None:
     assert not _counts(
         one, succeeding(one.bank, HEIR, OWNER, _AT), admission(one.bank, OWNER.did, HEIR, _AT)
     )
-    with pytest.raises(UsageError, match="part in the bank"):
+    with pytest.raises(UsageError, match="role in the bank"):
         one.decider(HEIR).hand_over([OWNER])
 
 
@@ -117,8 +117,8 @@ def test_who_trusts_the_old_key_for_the_bank_believes_its_heir(tmp_path: Path) -
     one.decider().hand_over([HEIR])
     new = Machine(one.store, one.bank, tmp_path / "new", trusted=frozenset({OWNER.did}))
     assert new.standing() == "own"
-    stranger = Machine(one.store, one.bank, tmp_path / "other", trusted=frozenset({THIEF.did}))
-    assert stranger.standing() == "stranger"
+    elsewhere = Machine(one.store, one.bank, tmp_path / "other", trusted=frozenset({THIEF.did}))
+    assert elsewhere.standing() == "untrusted"
 
 
 def test_an_heir_of_a_key_that_was_revoked_is_asked_about(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_an_heir_of_a_key_that_was_revoked_is_asked_about(tmp_path: Path) -> Non
     one.decider().hand_over([HEIR])
     one.decider(HEIR).end(REVOKED, OWNER.did, "stolen")
     new = Machine(one.store, one.bank, tmp_path / "new", trusted=frozenset({OWNER.did}))
-    assert new.standing() == "stranger"
+    assert new.standing() == "untrusted"
     assert one.standing() == "own"  # it saw the bank before
 
 
@@ -178,7 +178,7 @@ def test_the_last_owner_is_neither_retired_nor_revoked(tmp_path: Path) -> None:
     """Nobody could ever decide about the bank again."""
     one = machine(tmp_path)
     for action in (RETIRED, REVOKED):
-        with pytest.raises(UsageError, match="nobody would own") as caught:
+        with pytest.raises(UsageError, match="as the last owner") as caught:
             one.decider().end(action, OWNER.did)
         assert "key rotate" in (caught.value.hint or "")
         assert not _counts(one, ending(action, one.bank, OWNER.did, OWNER, _AT))

@@ -257,7 +257,7 @@ def _by_the_writer(one: Machine, seen: Point) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen), WRITER, _AT)
 
 
-def _by_a_stranger(one: Machine, seen: Point) -> Sealed:
+def _by_an_outsider(one: Machine, seen: Point) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen), THIEF, _AT)
 
 
@@ -311,7 +311,7 @@ def _with_another_ending(one: Machine, seen: Point) -> Sealed:
     "forged",
     [
         _by_the_writer,
-        _by_a_stranger,
+        _by_an_outsider,
         _of_another_bank,
         _of_another_bank_renamed,
         _for_another_place,
@@ -466,7 +466,7 @@ def test_a_machine_that_saw_more_than_the_owner_knew_is_told_how_much(tmp_path: 
     put_back(one.store, kept)
     one.decider().accept_rollback()
     assert f"saw {size} records" in two.notes()[0]
-    assert f"knowing of {size - 5}" in two.notes()[0]
+    assert f"aware of {size - 5}" in two.notes()[0]
 
 
 def test_an_acceptance_that_names_another_history_says_nothing_of_this_one(
@@ -641,7 +641,7 @@ def test_a_bank_that_is_gone_is_forgotten_by_a_decision_of_its_own(tmp_path: Pat
     """Not by accepting a loss, and not while it is there; what was removed stays noted."""
     one = machine(tmp_path)
     one.witness.note_removed(one.bank, [4])
-    with pytest.raises(UsageError, match="not gone"):
+    with pytest.raises(UsageError, match="not missing"):
         forget(one.store, one.bank, witness=one.witness)
     put_back(one.store, MemoryStore())
     with pytest.raises(RolledBackError, match="accept-gone"):

@@ -222,7 +222,7 @@ def test_a_record_that_was_erased_is_not_taken_again(store: Store) -> None:
     ledger.append([seal(Erasure(entry=elsewhere.id))])
     assert "erased" in _refused(ledger, record)
     assert "erased" in _refused(ledger, elsewhere)
-    assert "as it is logged" in _refused(ledger, third, *gone([third]))
+    assert "while it is being logged" in _refused(ledger, third, *gone([third]))
     ledger.append([seal(Erasure(entry=record.id))])  # twice says nothing new
     ledger.append([third])
     assert examine(store, ledger.bank).is_sound
@@ -295,7 +295,7 @@ def test_attack_the_bytes_of_an_erased_record_are_written_back(store: Store) -> 
     ledger.append(gone([record]))
     _put_back(store, ledger.bank, record, place)
     reader = opened(store, ledger.bank, None)
-    with pytest.raises(VerificationError, match="was erased, and has its bytes again"):
+    with pytest.raises(VerificationError, match="was erased, but has its bytes again"):
         listed(reader)
     with reader.reading() as view, pytest.raises(VerificationError, match="was erased"):
         view.get([record.id])
@@ -375,7 +375,7 @@ def test_a_loss_that_another_machine_accepted_brings_no_erased_text_back(tmp_pat
     there = opened(store, ledger.bank, tmp_path / "other")
     assert record.id in listed(there)
     here = opened(store, ledger.bank, tmp_path / "mine")
-    with pytest.raises(VerificationError, match="erased on this machine"):
+    with pytest.raises(VerificationError, match="erased or redacted on this machine"):
         listed(here)
     _decider(store, ledger.bank, mine).accept_rollback()
     assert record.id not in listed(opened(store, ledger.bank, tmp_path / "mine"))

@@ -416,9 +416,9 @@ def test_a_bank_that_was_seen_and_is_gone_is_a_rollback(disk: Place) -> None:
 
 
 def test_only_a_key_that_an_owner_admitted_adds_to_a_bank(place: Place) -> None:
-    """Not a stranger's, and none at all; an owner's does."""
-    stranger = SigningKey.generate()
-    for key in (stranger, None):
+    """Neither an unknown key nor none at all; an owner's does."""
+    unknown = SigningKey.generate()
+    for key in (unknown, None):
         with pytest.raises(ReadOnlyStoreError):
             place.ledger(writer=key).append(_memories(1))
     assert place.ledger(writer=_OWNER).append(_memories(1)) == [_FOUNDING]

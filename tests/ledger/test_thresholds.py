@@ -121,9 +121,9 @@ def test_there_are_never_fewer_owners_than_have_to_sign(two_of_three: Machine) -
         by = (OWNER, CAT) if action == REVOKED else (OWNER, BEN)
         record = ending(action, two_of_three.bank, key.did, by[0], _AT, None, *by[1:])
         assert not _counts(two_of_three, record)
-    with pytest.raises(UsageError, match="1 owners would be left, and 2 have to sign"):
+    with pytest.raises(UsageError, match="1 owners would remain, and 2 must sign"):
         both.end(RETIRED, BEN.did)
-    with pytest.raises(UsageError, match="from 1 to that many"):
+    with pytest.raises(UsageError, match="between 1 and that"):
         both.set_threshold(3)
 
 
@@ -137,7 +137,7 @@ def test_a_key_that_was_stolen_does_not_help_to_keep_itself(two_of_three: Machin
 def test_nobody_becomes_an_owner_without_agreeing(tmp_path: Path) -> None:
     """What it is to sign goes along with the refusal; signed elsewhere, it counts."""
     one = machine(tmp_path)
-    with pytest.raises(ThresholdError, match="has to agree") as caught:
+    with pytest.raises(ThresholdError, match="must agree") as caught:
         one.decider().add_owner(BEN.did)
     assert caught.value.drawn
     assert not _counts(one, adding_owner(one.bank, BEN.did, _AT, OWNER))
@@ -177,15 +177,15 @@ def test_going_on_after_a_loss_is_decided_by_as_many(two_of_three: Machine) -> N
 
 
 def test_who_knows_the_first_owner_believes_those_whom_it_took_in(two_of_three: Machine) -> None:
-    """A machine that never saw the bank needs no more than the log; a stranger's stays one."""
+    """A machine that never saw the bank needs no more than the log; an untrusted one stays so."""
     store, bank, folder = two_of_three.store, two_of_three.bank, two_of_three._folder
     new = Machine(store, bank, folder / "new", trusted=frozenset({OWNER.did}))
     assert new.standing() == "own"
     other = Machine(store, bank, folder / "other", trusted=frozenset({BEN.did}))
-    assert other.standing() == "stranger"  # nobody here ever heard of whom took it in
+    assert other.standing() == "untrusted"  # nobody here ever heard of whom took it in
     two_of_three.decider(BEN, CAT).end(REVOKED, OWNER.did, "stolen")
     late = Machine(store, bank, folder / "late", trusted=frozenset({OWNER.did}))
-    assert late.standing() == "stranger"  # whoever stole it may have taken them in
+    assert late.standing() == "untrusted"  # whoever stole it may have taken them in
 
 
 @settings(max_examples=60, deadline=None)

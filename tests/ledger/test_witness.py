@@ -72,7 +72,7 @@ def test_each_bank_has_a_private_file_named_by_its_id(witness: Witness) -> None:
     for path in witness.folder.iterdir():
         assert path.stat().st_mode & 0o777 == 0o600
     for name in ("../../etc/passwd", "blake3:", "blake3:" + "A" * 64, BANK + "\n", BANK[7:], ""):
-        with pytest.raises(MalformedError, match="not the id of a bank"):
+        with pytest.raises(MalformedError, match="not a bank ID"):
             witness.last(name)
 
 
@@ -378,9 +378,9 @@ def test_a_link_in_the_folders_place_is_refused(witness: Witness, tmp_path: Path
     witness.folder.rename(tmp_path / "theirs")
     witness.folder.symlink_to(tmp_path / "theirs")
     assert not witness.available
-    with pytest.raises(WitnessError, match="not one of our own"):
+    with pytest.raises(WitnessError, match="did not create"):
         witness.last(BANK)
-    with pytest.raises(WitnessError, match="not one of our own"):
+    with pytest.raises(WitnessError, match="did not create"):
         witness.record(signed(2))
 
 
@@ -478,7 +478,7 @@ def test_a_disk_that_fails_leaves_the_file_as_it_was(
         with pytest.raises(TargetError, match="No space left") as caught:
             witness.record(signed(2))
     assert caught.value.file == str(file_of(witness))
-    assert "Free some space" in (caught.value.hint or "")
+    assert "Free disk space" in (caught.value.hint or "")
     assert file_of(witness).read_bytes() == before
     assert newest(witness) == (0, 1)
     assert witness.record(signed(2)) is Recorded.WRITTEN
@@ -698,7 +698,7 @@ def test_positions_are_kept_sorted_and_once(witness: Witness) -> None:
     assert witness.positions(BANK) == Witness(witness.folder).positions(BANK) == (0, 3, 7, 2**40)
     assert witness.positions(OTHER) == ()
     assert witness.banks() == []
-    with pytest.raises(ValueError, match="counted from 0"):
+    with pytest.raises(ValueError, match="start at 0"):
         witness.note_removed(BANK, [-1])
 
 

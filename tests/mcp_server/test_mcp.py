@@ -497,7 +497,7 @@ def test_a_defect_of_ours_is_told_without_what_it_is_about(
         return str((await client.call_tool("remember", {"text": "x"})).content)
 
     told = asked(work) + capsys.readouterr().err
-    assert "internal: something went wrong" in told
+    assert "internal: internal error" in told
     assert '"error": "ValueError"' in told
     assert "secret of Ada" not in told
 

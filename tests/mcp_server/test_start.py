@@ -4,8 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
+
+from satchel.surfaces.mcp.sdk import TESTED
 
 OPTIONAL = frozenset(
     {
@@ -37,8 +40,12 @@ LATER = frozenset(
 )
 """What calls need, or the gateway."""
 
+HTTP = frozenset({"httpx2", "mcp.client", "rich.console", "sse_starlette", "starlette", "uvicorn"})
+"""What the SDK needs for HTTP, and to colour its log."""
+
 MAIN = """
 import atexit, sys
+from satchel.surfaces.mcp import sdk
 atexit.register(lambda: print(*sys.modules, file=sys.stderr))
 sys.argv = ["satchel", *sys.argv[1:]]
 from satchel.surfaces.cli.main import main
@@ -61,10 +68,17 @@ HELLO = [
 ]
 
 
-def started(*arguments: str) -> tuple[list[str], set[str]]:
+USUAL = {
+    "an SDK that it was not tested with": "sdk.TESTED = frozenset()",
+    "a stand-in that the SDK needs": "sdk._HTTP_ONLY += ('mcp.server.mcpserver.tools',)",
+    "an import that fails": "sdk._HTTP_ONLY += ('mcp.server.lowlevel.server',)",
+}
+
+
+def started(*arguments: str, main: str = MAIN) -> tuple[list[str], set[str]]:
     """Return the tools that a server lists, and the modules that it has imported by then."""
     with subprocess.Popen(
-        [sys.executable, "-c", MAIN, "mcp", *arguments],
+        [sys.executable, "-c", main, "mcp", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -88,7 +102,40 @@ def test_a_server_with_the_core_tools_imports_nothing_of_toolsets_or_calls() -> 
     tools, modules = started()
     assert tools == ["remember", "recall", "list", "show", "update", "forget"]
     assert "satchel.surfaces.mcp.tools" in modules
-    assert sorted((OPTIONAL | LATER) & modules) == []
+    assert sorted((OPTIONAL | LATER | HTTP) & modules) == []
+
+
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize("change", USUAL.values(), ids=USUAL)
+def test_a_server_that_cannot_leave_out_what_http_needs_imports_it(change: str) -> None:
+    """It answers the same, a little later."""
+    tools, modules = started(main=MAIN.replace("sys.argv =", f"{change}; sys.argv ="))
+    assert tools == started()[0]
+    assert sorted(HTTP - modules - {"rich.console"}) == []
+
+
+@pytest.mark.usefixtures("own_home")
+def test_what_http_needs_can_be_imported_after_the_start() -> None:
+    """The real modules, by a tool that asks a service, or a client of the SDK."""
+    after = (
+        "atexit.register(lambda: print(mcp.Client.__module__, starlette.applications.__file__));"
+        "atexit.register(lambda: exec('import mcp, httpx2, starlette.applications', globals()));"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN.replace("sys.argv =", f"{after} sys.argv ="), "mcp"],
+        input="".join(json.dumps(each) + "\n" for each in HELLO),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    client, path = done.stdout.splitlines()[-1].split(" ", 1)
+    assert client == "mcp.client.client"
+    assert path.endswith("applications.py")
+
+
+def test_the_installed_sdk_is_one_that_the_start_was_tested_with() -> None:
+    """Another one is imported as usual; then it is to be tested, and added."""
+    assert ".".join(version("mcp").split(".")[:2]) in TESTED
 
 
 @pytest.mark.usefixtures("own_home")

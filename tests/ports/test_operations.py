@@ -88,6 +88,29 @@ def count(context: None, options: CountOptions) -> int:
 
 del operations["box count"]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrateOptions(Options):
+    """What to pack into a crate."""
+
+    crate: Annotated[str, Option("Name of the crate.")]
+
+
+@pack.alias(CrateOptions, name="crate fill", why="A carrier documents it by this name.")
+@contextmanager
+def fill(context: list[str], options: CrateOptions) -> Iterator[tuple[list[str], PackOptions]]:
+    """Fill a crate.
+
+    Raises:
+        UsageError: As ``box pack``.
+    """
+    context.append("opened")
+    yield context, PackOptions(options.crate, count=2)
+    context.append("closed")
+
+
+del operations["crate fill"]
+
 DEFAULTS = {
     "name": None, "items": (), "count": 1, "size": None, "place": None, "closed": False,
     "label": True, "at": None, "extra": None, "secret": None,
@@ -126,6 +149,18 @@ def test_a_value_out_of_bounds_is_refused_by_the_name_of_its_option(
     with pytest.raises(UsageError, match=message) as refused:
         pack(ran, **given)
     assert (refused.value.field, ran) == (field, [])
+
+
+def test_an_alias_runs_the_operation_with_options_of_its_own() -> None:
+    """Its help says what it is another name of, and why; what is refused is refused by both."""
+    packed = list[str]()
+    assert fill(packed, crate="blue") == DEFAULTS | {"name": "blue", "count": 2}
+    assert packed == ["opened", "blue", "closed"]
+    assert fill.help == (
+        "Fill a crate.\n\nAnother name of `box pack`. A carrier documents it by this name."
+    )
+    with pytest.raises(UsageError, match="at most 5 characters"):
+        fill(packed, crate="yellow")
 
 
 def test_an_option_without_help_is_no_declaration() -> None:

@@ -122,7 +122,7 @@ def test_a_model_that_does_not_answer_leaves_the_words(bank: Remembering) -> Non
         refused = recall(view, Query(text="tea"), embedders=lambda _made: None)
     assert texts(found) == texts(refused) == ["Ada likes tea"]
     assert "503" in found.plan.note
-    assert "not handed" in refused.plan.note
+    assert "not sent" in refused.plan.note
 
 
 def test_filters_hold_for_what_meaning_nominates(bank: Remembering) -> None:

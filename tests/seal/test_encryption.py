@@ -124,7 +124,7 @@ def test_under_a_passphrase_the_rest_of_the_file_is_plain_age() -> None:
 
 
 def test_any_of_several_recipients_opens_it_and_nobody_else(tmp_path: Path) -> None:
-    """Who is not named learns that nothing here opens it, and what to do."""
+    """Who is not named learns that no identity here decrypts it, and what to do."""
     pairs = [new_identity() for _ in range(3)]
     made = sealed(b"memory", pairs[0][1], pairs[1][1])
     for number, (identity, _) in enumerate(pairs):
@@ -134,7 +134,7 @@ def test_any_of_several_recipients_opens_it_and_nobody_else(tmp_path: Path) -> N
         if number < 2:
             assert opened(made, Unlocking(files=(path,))) == b"memory"
         else:
-            with pytest.raises(EncryptionError, match="nothing here opens") as caught:
+            with pytest.raises(EncryptionError, match="no identity here decrypts") as caught:
                 opened(made, Unlocking(files=(path,)))
             assert "--identity" in (caught.value.hint or "")
 
@@ -234,7 +234,7 @@ def test_a_large_file_under_ages_own_passphrase_is_refused(
     """It cannot be streamed, so it has a bound."""
     monkeypatch.setattr(age, "MOST_WHOLE", 1000)
     theirs = base64.b64decode(_THEIRS) + b"\0" * 1000
-    with pytest.raises(LimitError, match="bytes at most"):
+    with pytest.raises(LimitError, match="can have at most"):
         opened(theirs, says("x"))
 
 

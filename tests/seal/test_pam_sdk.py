@@ -282,11 +282,11 @@ def test_json_cbor_compact_and_gzip_get_the_same_verdict(judge: Judge) -> None:
         assert judge(data).outcomes == [Outcome.ENTRIES_ONLY]
 
 
-def test_an_unknown_key_gives_stranger_and_entries_only(judge: Judge) -> None:
-    """The file names no key: without one that fits, its signer is a stranger."""
+def test_an_unknown_key_gives_untrusted_and_entries_only(judge: Judge) -> None:
+    """The file names no key: without one that fits, its signer is untrusted."""
     found = judge(dump_json(document(judge.key)), NOBODY)
 
-    assert found.outcomes == [Outcome.ENTRIES_ONLY, Outcome.STRANGER]
+    assert found.outcomes == [Outcome.ENTRIES_ONLY, Outcome.UNTRUSTED]
     assert found.signers == []
     assert found.exit_status == 3
 
@@ -310,13 +310,13 @@ def test_only_registry_keys_marked_for_the_profile_count(judge: Judge, tmp_path:
 
     assert judge(data, TrustPolicy(registry=marked)).outcomes == [Outcome.ENTRIES_ONLY]
     assert judge(data, TrustPolicy(registry=marked)).signers[0].name == "old bot"
-    assert Outcome.STRANGER in judge(data, TrustPolicy(registry=unmarked)).outcomes
+    assert Outcome.UNTRUSTED in judge(data, TrustPolicy(registry=unmarked)).outcomes
     marked.revoke(judge.key.did)
     revoked = judge(data, TrustPolicy(registry=marked))
-    assert Outcome.STRANGER in revoked.outcomes
+    assert Outcome.UNTRUSTED in revoked.outcomes
     assert revoked.signers[0].standing == "revoked"
     assert (
-        Outcome.STRANGER
+        Outcome.UNTRUSTED
         in judge(data, TrustPolicy(registry=marked, keys=judge.policy.keys)).outcomes
     )
 
@@ -325,7 +325,7 @@ def test_one_signature_never_meets_a_threshold_of_two(judge: Judge) -> None:
     """These files have room for one signer only."""
     policy = TrustPolicy(keys=judge.policy.keys, threshold=2)
 
-    assert Outcome.STRANGER in judge(dump_json(document(judge.key)), policy).outcomes
+    assert Outcome.UNTRUSTED in judge(dump_json(document(judge.key)), policy).outcomes
 
 
 def test_a_list_beyond_the_caps_is_reported_and_still_judged(judge: Judge) -> None:
@@ -365,8 +365,8 @@ def test_a_published_sample_gets_its_verdict(
     unknown = verify_file(folder / name, NOBODY)
 
     assert known.outcome is outcome
-    assert Outcome.STRANGER not in known.outcomes
-    assert {Outcome.STRANGER, Outcome.ENTRIES_ONLY} <= set(unknown.outcomes)
+    assert Outcome.UNTRUSTED not in known.outcomes
+    assert {Outcome.UNTRUSTED, Outcome.ENTRIES_ONLY} <= set(unknown.outcomes)
     assert not known
     assert not unknown
 
@@ -422,11 +422,11 @@ def test_d04_an_edited_entry_is_tampered_and_named(judge: Judge) -> None:
     assert finding.id is not None
 
 
-def test_d04_edited_and_rehashed_is_a_strangers_file(judge: Judge) -> None:
+def test_d04_edited_and_rehashed_is_untrusted(judge: Judge) -> None:
     """Whoever edits and recomputes ids and root has to sign anew, with a key we do not know."""
     other = document(SigningKey.from_seed(bytes(32)))
 
-    assert judge(dump_json(other)).outcomes == [Outcome.ENTRIES_ONLY, Outcome.STRANGER]
+    assert judge(dump_json(other)).outcomes == [Outcome.ENTRIES_ONLY, Outcome.UNTRUSTED]
     assert judge.edited(lambda file: file.update(signature="")).outcomes == [Outcome.UNSIGNED]
 
 
@@ -449,10 +449,10 @@ def test_a_root_of_other_ids_is_tampered(judge: Judge) -> None:
 
 
 def test_d05_a_garbage_signature_is_never_passed_over(judge: Judge) -> None:
-    """Any 128 digits that no known key made are a stranger's; anything else is malformed."""
+    """Any 128 digits that no known key made are untrusted; anything else is malformed."""
     found = judge.edited(lambda file: file.update(signature="ab" * 64))
 
-    assert found.outcomes == [Outcome.ENTRIES_ONLY, Outcome.STRANGER]
+    assert found.outcomes == [Outcome.ENTRIES_ONLY, Outcome.UNTRUSTED]
     whole = document(judge.key)["signature"]
     for bad in ("zz" * 64, whole[:-2], whole.upper(), whole + "00", f"ed25519:{whole}", " "):
         changed = document(judge.key)
@@ -466,7 +466,7 @@ def test_d06_an_empty_or_short_key_verifies_nothing(judge: Judge, public: str) -
     policy = TrustPolicy(keys=frozenset([public]))
     for data in (dump_json(document(judge.key)), dump_json(document())):
         found = judge(data, policy)
-        assert {Outcome.STRANGER, Outcome.UNSIGNED} & set(found.outcomes)
+        assert {Outcome.UNTRUSTED, Outcome.UNSIGNED} & set(found.outcomes)
         assert not any(signer.valid for signer in found.signers)
 
 
@@ -480,7 +480,7 @@ def test_d08_a_small_order_key_signs_nothing(judge: Judge) -> None:
     with pytest.raises(MalformedError):
         signature_holds(root_hash([]), forged, identity_point)
     found = judge.edited(lambda file: file.update(signature=forged))
-    assert Outcome.STRANGER in found.outcomes
+    assert Outcome.UNTRUSTED in found.outcomes
 
 
 @pytest.mark.parametrize(

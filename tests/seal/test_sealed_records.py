@@ -87,7 +87,7 @@ def test_leaving_out_a_foreign_null_breaks_the_id() -> None:
     """The id is over the value, never over a model that has forgotten what was null."""
     value = foreign(text="x", kind=None)
     del value["kind"]
-    with pytest.raises(MalformedError, match="id"):
+    with pytest.raises(MalformedError, match="ID does not match"):
         open_record(canonical(value))
 
 

@@ -60,7 +60,7 @@ def test_a_blob_with_the_digest_of_other_bytes_is_tampered(key: SigningKey, tmp_
     (finding,) = result.findings
     assert (finding.id, finding.message) == (
         lie.id,
-        "blobs: the digest is not that of the data",
+        "blobs: the digest does not match the data",
     )
 
 
@@ -105,7 +105,7 @@ def test_a_false_signature_inside_a_record_is_named(
     result = _judged(path, key, false)
     assert result.outcome is Outcome.GOOD
     (note,) = result.notes
-    assert note.startswith("1 records hold a signature that is not valid")
+    assert note.startswith("records with an invalid signature: 1, such as")
     assert key.did in note
 
 

@@ -8,9 +8,9 @@ from token_kit import (
     HOLDER,
     NOW,
     OTHER_BANK,
+    OUTSIDER,
     OWNER,
     SECOND,
-    STRANGER,
     chain_of,
     child_of,
     key_of,
@@ -37,7 +37,7 @@ def test_a_holder_proves_to_be_the_audience() -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"key": STRANGER}, TokenError),
+        ({"key": OUTSIDER}, TokenError),
         ({"key": OWNER}, TokenError),
         ({"verifier": OTHER_VERIFIER}, TokenError),
         ({"asked": ("export", ASKED[1])}, TokenError),
@@ -48,7 +48,7 @@ def test_a_holder_proves_to_be_the_audience() -> None:
         ({"at": later(seconds=61)}, TokenTimeError),
     ],
     ids=[
-        *("a stranger's", "the owner's", "another verifier", "another action", "other arguments"),
+        *("an outsider's", "the owner's", "another verifier", "another action", "other arguments"),
         *("another token", "another bank's", "too early", "too late"),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_list_of_revocations_names_the_tokens() -> None:
 @pytest.mark.parametrize(
     ("data", "moment", "least", "error"),
     [
-        (revoked(owner=STRANGER), NOW, 0, TokenError),
+        (revoked(owner=OUTSIDER), NOW, 0, TokenError),
         (revoked(bank=OTHER_BANK), NOW, 0, TokenError),
         (revoked(), NOW, 8, TokenError),
         (revoked(), later(25), 0, TokenTimeError),
@@ -124,7 +124,16 @@ def test_a_list_of_revocations_names_the_tokens() -> None:
         (b"{}", NOW, 0, MalformedError),
         (b"\xff", NOW, 0, MalformedError),
     ],
-    ids=["a stranger's", "another bank's", "older", "ended", "not begun", "renumbered", "{}", "ff"],
+    ids=[
+        "an outsider's",
+        "another bank's",
+        "older",
+        "ended",
+        "not begun",
+        "renumbered",
+        "{}",
+        "ff",
+    ],
 )
 def test_a_list_of_revocations_that_does_not_hold_is_refused(
     data: bytes, moment: str, least: int, error: type[Exception]

@@ -12,10 +12,10 @@ from token_kit import (
     HOLDER,
     NOW,
     OTHER_BANK,
+    OUTSIDER,
     OWNER,
     SECOND,
     SEMANTIC,
-    STRANGER,
     WORKING,
     around,
     chain_of,
@@ -95,7 +95,7 @@ def test_a_token_that_was_edited_is_refused(member: str) -> None:
     """Attack: a member of a signed token is replaced by one that is as well formed."""
     value = chain_of(SEMANTIC).value()
     other = chain_of(
-        WORKING, bank=OTHER_BANK, owner=STRANGER, permissions=["write"], audience=SECOND.did
+        WORKING, bank=OTHER_BANK, owner=OUTSIDER, permissions=["write"], audience=SECOND.did
     )
     more = {"expires_at": later(2), "not_before": later(0.5)}
     replaced = {**payload_value(other.leaf.payload), **more}[member]
@@ -175,7 +175,7 @@ def test_a_signed_token_of_another_shape_is_refused(members: dict[str, Any]) -> 
 def test_what_is_signed_by_somebody_else_than_it_says_is_refused() -> None:
     """Attack (D47): the name of a trusted issuer over a signature by another key."""
     with pytest.raises(TokenError, match="signature"):
-        forged(chain_of(), key=STRANGER)
+        forged(chain_of(), key=OUTSIDER)
 
 
 def test_unsigned_tokens_are_refused() -> None:
@@ -261,7 +261,7 @@ def test_a_token_is_for_one_bank() -> None:
 def test_only_an_owner_of_the_bank_issues_tokens_for_it() -> None:
     """Attack (D47): any key names itself as issuer, whoever trusts it for files."""
     with pytest.raises(TokenError, match="owner"):
-        chain_of(owner=STRANGER).require([READ], around())
+        chain_of(owner=OUTSIDER).require([READ], around())
 
 
 def test_a_token_for_one_artifact_opens_no_other_and_no_bank() -> None:
@@ -342,10 +342,10 @@ def test_a_holder_is_told_that_a_child_cannot_say_more() -> None:
     parent = chain_of(SEMANTIC, permissions=["read"])
     with pytest.raises(UsageError, match="write"):
         child_of(parent, permissions=["read", "write"])
-    with pytest.raises(UsageError, match="end after"):
+    with pytest.raises(UsageError, match="expire after"):
         child_of(parent, expires_at=later(2))
     with pytest.raises(SigningKeyError):
-        child_of(parent, key=STRANGER)
+        child_of(parent, key=OUTSIDER)
     with pytest.raises(UsageError, match="audience"):
         child_of(parent, audience=None)
 
@@ -378,12 +378,12 @@ def test_a_chain_whose_links_do_not_hold_is_refused(break_link: Any) -> None:
 
 
 def test_a_child_issued_by_somebody_else_than_the_holder_is_refused() -> None:
-    """Attack: a stranger adds a link to a token that was stolen."""
+    """Attack: an outsider adds a link to a token that was stolen."""
     parent = chain_of(SEMANTIC)
-    token = child_of(chain_of(SEMANTIC, audience=STRANGER.did), key=STRANGER).leaf
+    token = child_of(chain_of(SEMANTIC, audience=OUTSIDER.did), key=OUTSIDER).leaf
     payload = payload_value(token.payload) | {"parent": parent.leaf.id}
     value = parent.value()
-    value["tokens"].append(signed_anyhow(payload, STRANGER))
+    value["tokens"].append(signed_anyhow(payload, OUTSIDER))
     with pytest.raises(TokenError, match="made from"):
         opened_value(value)
 

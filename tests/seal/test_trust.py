@@ -45,7 +45,7 @@ def test_the_registry_is_kept_on_disk_for_its_owner_alone(registry: TrustRegistr
 
 
 def test_no_key_is_trusted_where_there_is_no_registry(tmp_path: Path) -> None:
-    """The first file anyone sends is a stranger's."""
+    """The first file from anyone is untrusted."""
     policy = TrustPolicy(registry=TrustRegistry(tmp_path / "none"))
     assert policy.standing(did(1), None) == "unknown"
     assert TrustPolicy().standing(did(1), None) == "unknown"
@@ -99,7 +99,7 @@ def test_two_successions_of_one_key_are_a_fork(registry: TrustRegistry) -> None:
 
 
 def test_an_unknown_key_cannot_be_replaced(registry: TrustRegistry) -> None:
-    """A stranger cannot hand over what it never had."""
+    """Nobody can hand over a key that they never had."""
     with pytest.raises(UsageError, match="not in the registry"):
         registry.trust(trusted(did(3), replaces=did(9)))
     assert again(registry).find(did(3)) is None

@@ -58,15 +58,15 @@ def test_a_revoked_key_counts_for_what_was_seen_before_and_nothing_else(
     assert any("revoked" in note for note in result.notes)
     for request in (None, DEEP):
         result = judge(backdated, policy, request)
-        assert (result.outcome, result.exit_status) == (Outcome.STRANGER, 3)
+        assert (result.outcome, result.exit_status) == (Outcome.UNTRUSTED, 3)
         assert result.signers[0].standing == "revoked"
     forgetful = TrustPolicy(registry=registry)
-    assert judge(old, forgetful).outcome is Outcome.STRANGER
+    assert judge(old, forgetful).outcome is Outcome.UNTRUSTED
     insisting = TrustPolicy(registry=registry, keys=frozenset([key.did]))
-    assert judge(old, insisting).outcome is Outcome.STRANGER
+    assert judge(old, insisting).outcome is Outcome.UNTRUSTED
 
 
-def test_a_stranger_cannot_have_a_file_remembered_for_later(
+def test_an_untrusted_signer_cannot_have_a_file_remembered(
     judge: Any, key: SigningKey, registry: TrustRegistry, tmp_path: Path
 ) -> None:
     """Only what verified under a trusted key is seen."""
@@ -79,7 +79,7 @@ def test_a_stranger_cannot_have_a_file_remembered_for_later(
     assert list(policy.seen.all()) == []
     registry.trust(TrustedKey(key=thief.did, name="t", added_at=TIME))
     registry.revoke(thief.did)
-    assert judge(data, policy).outcome is Outcome.STRANGER
+    assert judge(data, policy).outcome is Outcome.UNTRUSTED
 
 
 def test_a_key_of_another_bank_is_no_trusted_signer(
@@ -97,7 +97,7 @@ def test_a_key_of_another_bank_is_no_trusted_signer(
         sealed_file(sections(entry("tea")), key),
     ):
         result = judge(data, policy)
-        assert result.outcome is Outcome.STRANGER
+        assert result.outcome is Outcome.UNTRUSTED
         assert result.signers[0].standing == "other bank"
 
 
@@ -159,13 +159,13 @@ def test_a_worthless_signature_in_front_does_not_hide_that_a_copy_is_old(
     assert (result.outcome, result.exit_status) == (Outcome.OLDER, 3)
 
 
-def test_a_stranger_cannot_make_a_good_copy_look_old(
+def test_an_untrusted_signer_cannot_make_a_good_copy_look_old(
     judge: Any, key: SigningKey, log: MemoryLog, tmp_path: Path
 ) -> None:
     """What is remembered moves only after trust."""
     policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
-    stranger = SigningKey.generate()
-    assert judge(copy(log, stranger, size=5, epoch=9), policy).outcome is Outcome.STRANGER
+    outsider = SigningKey.generate()
+    assert judge(copy(log, outsider, size=5, epoch=9), policy).outcome is Outcome.UNTRUSTED
     assert judge(copy(log, key, size=3), policy, FRESH).exit_status == 0
 
 
@@ -200,4 +200,4 @@ def test_a_record_that_cannot_be_written_does_not_change_the_verdict(
     policy = believing(key, seen=SeenRecord(tmp_path / "seen"))
     result = judge(sealed_file(sections(entry("tea")), key), policy)
     assert result.outcome is Outcome.GOOD
-    assert any("remembered" in note for note in result.notes)
+    assert any("recorded" in note for note in result.notes)

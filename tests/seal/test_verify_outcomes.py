@@ -57,7 +57,7 @@ def test_a_file_of_a_trusted_signer_is_good(
     assert deep.outcome is Outcome.GOOD
     assert deep.exhaustive
     assert [state(deep, n) for n in (6, 7)] == ["passed", "passed"]
-    assert "without a bank" in deep.steps[7].detail
+    assert "not from a bank" in deep.steps[7].detail
     assert deep.records == {"semantic": 2}
 
 
@@ -68,11 +68,11 @@ def test_a_file_nobody_signed_is_unsigned_and_looked_at_in_depth(judge: Any) -> 
     assert result.exhaustive
 
 
-def test_a_file_of_an_unknown_key_is_a_strangers(judge: Any, key: SigningKey) -> None:
+def test_a_file_signed_by_an_unknown_key_is_untrusted(judge: Any, key: SigningKey) -> None:
     """A valid signature by anybody is a signature by nobody; its name inside is a claim."""
     data = sealed_file(sections(entry("tea")), key, source_agent={"name": "trusted"})
     result = judge(data, TrustPolicy())
-    assert (result.outcome, result.exit_status) == (Outcome.STRANGER, 3)
+    assert (result.outcome, result.exit_status) == (Outcome.UNTRUSTED, 3)
     assert result.exhaustive
     assert [signer.standing for signer in result.signers] == ["unknown"]
 
@@ -165,7 +165,7 @@ def test_missing_source_events_are_told_and_not_fatal(judge: Any, key: SigningKe
 
 
 def test_a_threshold_counts_distinct_trusted_keys(judge: Any) -> None:
-    """Two of three, not one of them and a stranger."""
+    """Two of three, not one of them and an unknown key."""
     first, second, third = signers(3)
     held = sections(entry("tea"))
     two = believing(first, second, threshold=2)
@@ -173,7 +173,7 @@ def test_a_threshold_counts_distinct_trusted_keys(judge: Any) -> None:
     assert judge(sealed_file(held, third, second, first), two).outcome is Outcome.GOOD
     for keys in ((first,), (first, third), (third,)):
         result = judge(sealed_file(held, *keys), two)
-        assert result.outcome is Outcome.STRANGER
+        assert result.outcome is Outcome.UNTRUSTED
         assert result.exhaustive
     doubled = sealed_file(held, first, first)
     assert judge(doubled, two).outcome is Outcome.MALFORMED
@@ -248,7 +248,7 @@ def test_the_worst_outcome_decides_and_the_others_are_told() -> None:
         (Outcome.INCOMPLETE, 3),
         (Outcome.ENTRIES_ONLY, 3),
         (Outcome.UNSIGNED, 3),
-        (Outcome.STRANGER, 3),
+        (Outcome.UNTRUSTED, 3),
         (Outcome.OLDER, 0),
         (Outcome.GOOD, 0),
     ]

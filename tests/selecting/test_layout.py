@@ -121,7 +121,7 @@ def test_a_link_is_refused_before_anything_is_opened(
 def test_a_name_that_is_no_agents_builds_no_path(tmp_path: Path, name: str) -> None:
     """Nothing is made, nothing is looked at."""
     place = tmp_path / "agents"
-    with pytest.raises(UsageError, match="no agent can have the name"):
+    with pytest.raises(UsageError, match="not a valid agent name"):
         hierarchical(surroundings(), name, storage_path=place, writes=True)
     assert not place.exists()
 

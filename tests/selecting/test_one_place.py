@@ -272,7 +272,7 @@ def test_no_way_of_making_a_bank_makes_an_agent_a_second_memory(
     ):
         assert run(arguments) == 2, arguments
         said = capsys.readouterr().err
-        assert "has its memory in a store of its own" in said, arguments
+        assert "has its memory in its own store" in said, arguments
         assert _address(home, place) in said.replace("\n", ""), arguments
 
     assert _texts(_address(home, "common")) == set()

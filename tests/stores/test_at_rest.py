@@ -246,9 +246,9 @@ def test_the_wrong_key_and_none_are_told_from_damage(tmp_path: Path) -> None:
     SqliteStore(path, key=KEY).close()
     before = path.read_bytes()
     for read_only in (False, True):
-        with pytest.raises(EncryptionError, match="does not open with its key"):
+        with pytest.raises(EncryptionError, match="cannot be decrypted with its key"):
             SqliteStore(path, read_only=read_only, key=OTHER)
-        with pytest.raises(EncryptionError, match="its key is not beside it") as missing:
+        with pytest.raises(EncryptionError, match="its key file is missing") as missing:
             SqliteStore(path, read_only=read_only)
         assert f"a.db{KEY_ENDING}" in (missing.value.hint or "")
     assert path.read_bytes() == before
@@ -266,7 +266,7 @@ def test_a_store_in_plain_in_the_place_of_an_encrypted_one_is_refused(tmp_path: 
     path = tmp_path / "a.db"
     SqliteStore(path).close()
     put_key(path, KEY)
-    with pytest.raises(VerificationError, match="in plain, although"):
+    with pytest.raises(VerificationError, match="not encrypted, although"):
         key_for(path)
 
 
@@ -305,14 +305,14 @@ def test_a_hostile_key_file_is_a_typed_error_that_names_it(
 
 def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Path) -> None:
     """Neither what is shown of it nor its file says it; another identity does not open it."""
-    (identity, recipient), (stranger, _) = new_identity(), new_identity()
+    (identity, recipient), (outsider, _) = new_identity(), new_identity()
     key = new_store_key(Lock(recipients=(recipient,)))
     assert key.secret not in key.held
     assert key.secret.hex().encode() not in key.held
     assert key.secret.hex() not in repr(key)
     (tmp_path / "mine.txt").write_text(identity)
     (tmp_path / "mine.txt").chmod(0o600)
-    (tmp_path / "strange.txt").write_text(stranger)
+    (tmp_path / "strange.txt").write_text(outsider)
     path = tmp_path / "a.db"
     put_key(path, StoreKey(b"", key.held + b""))
     assert key_file(path).stat().st_mode & 0o077 == 0

@@ -173,7 +173,9 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.ForgetsMarks),
         _memory(broken.StartsAtTheFirstBlock),
         _memory(broken.GoesOnToTheLastBlock),
+        _memory(broken.BlocksOfOneSize),
     ],
+    "test_values_are_given_without_a_look_at_marks": [_memory(broken.OtherValuesWithoutMarks)],
     "test_other_values_of_a_column_are_other_bytes": [
         _memory(broken.JoinsValues),
         _memory(broken.SameForAllColumns),

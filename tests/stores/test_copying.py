@@ -146,7 +146,7 @@ def test_a_copy_without_room_leaves_nothing_and_is_made_with_room(
     ledger = created(store)
     folder = mount_small("8m")
     (folder / "ballast").write_bytes(bytes(5_000_000))
-    with pytest.raises(TargetError, match="Free some space"):
+    with pytest.raises(TargetError, match="Free disk space"):
         store.copy_to(folder / "copy.db")
     assert [found.name for found in folder.iterdir()] == ["ballast"]
     (folder / "ballast").unlink()

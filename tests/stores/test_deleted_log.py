@@ -117,7 +117,7 @@ def test_of_a_deleted_log_nothing_acknowledged_is_lost(path: Path) -> None:
 
     assert found.returncode == 9, found.stderr
     bank, before, said = found.stdout.split(" ", 2)
-    assert "all that it held is in the file now" in said
+    assert "all its content is in the file now" in said
     store = SqliteStore(path)
     assert len(listed(Ledger(store, bank))) == int(before) + 3
     store.close()

@@ -200,7 +200,7 @@ def test_an_older_store_is_not_read_without_bringing_it_up_to_date(tmp_path: Pat
     path = tmp_path / "satchel.db"
     make_older(path)
     before = picture(tmp_path)
-    with pytest.raises(StoreVersionError, match="Open it for writing once"):
+    with pytest.raises(StoreVersionError, match="Open it once for writing"):
         SqliteStore(path, read_only=True, steps=STEPS)
     with pytest.raises(StoreVersionError, match=f"version {OLDEST}"):
         SqliteStore(path)  # this program knows no step from there
@@ -233,7 +233,7 @@ def test_a_database_that_is_not_ours_is_refused_and_left_as_it_is(
     connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreVersionError, match="not one of ours"):
+    with pytest.raises(StoreVersionError, match="not a Satchel database"):
         SqliteStore(path, read_only=read_only)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

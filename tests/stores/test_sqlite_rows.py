@@ -135,7 +135,7 @@ def test_a_database_of_somebody_else_is_not_taken_for_ours(path: Path, sql: str)
     _sql(path, sql)
     path.chmod(0o600)
     before = _sql(path, "SELECT name FROM sqlite_schema")
-    with pytest.raises(StoreVersionError, match="not one of ours"):
+    with pytest.raises(StoreVersionError, match="not a Satchel database"):
         SqliteStore(path)
     assert _sql(path, "SELECT name FROM sqlite_schema") == before
 

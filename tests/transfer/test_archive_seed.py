@@ -11,6 +11,7 @@ import satchel
 from satchel.api.satchel import Satchel
 from satchel.errors import ContainmentError, LimitError, MalformedError, TargetExistsError
 from satchel.surfaces.cli.main import run
+from satchel.transfer.incoming import stage
 
 _ANYWHERE: Any = {"allow_uncontained": True}
 
@@ -123,20 +124,50 @@ def test_entities_that_are_found_have_the_types_of_the_archive(tmp_path: Path) -
     assert all(one == one.upper() for one in types)
 
 
-def test_progress_is_reported_while_the_input_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not only when all of it is planned."""
-    from satchel.actions.importing import work
-
-    monkeypatch.setattr(work, "_EVERY", 0.0)
+def test_progress_is_reported_while_the_input_is_read(tmp_path: Path) -> None:
+    """Every hundred records, not only when all of it is planned."""
     path = _archive(tmp_path / "a.ama.jsonl", *(f"memory {number}" for number in range(1000)))
     steps = list[Any]()
     bring(path, on_step=steps.append)
     reading = [one.total for one in steps if one.done == 0]
-    assert len(reading) > 1
-    assert reading == sorted(reading)
+    assert reading == [*range(100, 1001, 100), 1000]
     assert steps[-1].done == 1000
+
+
+def test_progress_is_reported_while_records_are_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Group by group; all of them are reported as done when they are durable."""
+    monkeypatch.setattr(stage, "GROUP", 100)
+    path = _archive(tmp_path / "a.ama.jsonl", *(f"memory {number}" for number in range(1000)))
+    seen = list[tuple[int, int]]()
+
+    def note(step: Any) -> None:
+        with Satchel.open() as there:
+            visible = len(there.bank("b").list(limit=1).memories) if there.list_banks() else 0
+        seen.append((step.done, visible))
+
+    bring(path, on_step=note)
+    logging = [(done, visible) for done, visible in seen if done]
+    assert logging == [*((done, 0) for done in range(100, 1000, 100)), (1000, 1)]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_id_that_occurs_twice_in_a_file_is_counted_once_for_each_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, known: bool
+) -> None:
+    """Of the memories that are added, some are in the place of another version."""
+    path = _archive(tmp_path / "a.ama.jsonl", "tea", "green tea")
+    path.write_text(path.read_text().replace('"m1"', '"m0"'))
+    if known:
+        bring(_archive(tmp_path / "b.ama.jsonl", "tea"))
+    assert run(["import", str(path), "--bank", "b", "--on-conflict", "overwrite"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0].startswith("imported 2 records")
+    counts = ["1 memory added"] if known else ["2 memories added"]
+    counts.append("of these, 1 memory in place of another version")
+    counts += ["1 memory unchanged"] * known
+    assert [line for line in lines if "memor" in line] == counts
 
 
 def test_a_forgotten_memory_is_reported_as_forgotten(tmp_path: Path) -> None:

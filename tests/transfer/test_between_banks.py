@@ -255,7 +255,7 @@ def test_what_came_with_an_import_stays_with_it(store: Store) -> None:
     assert list(standing(target, Filter())) == [mine[0].id]
 
 
-def test_attack_a_strangers_bank_raises_nobodys_trust() -> None:
+def test_attack_an_untrusted_bank_raises_no_trust() -> None:
     """What he claims of his imports, and whom he promoted, counts for nothing here."""
     store = MemoryStore()
     origin, target = created(store), created(store)
@@ -263,8 +263,8 @@ def test_attack_a_strangers_bank_raises_nobodys_trust() -> None:
         origin, [Semantic(text="x", origin=Origin(trust=TrustClass.USER))], trust=TrustClass.USER
     )
     origin.append([*said(opening, "promoted"), *said(records[0], "promoted")])
-    stranger = Ledger(store, origin.bank, trusted=frozenset())
-    Carrier(store=store, origin=stranger, target=target).carry()
+    untrusted = Ledger(store, origin.bank, trusted=frozenset())
+    Carrier(store=store, origin=untrusted, target=target).carry()
     with target.reading() as view:
         (found,) = view.get([records[0].id]).values()
         source = view.told_at([found.row.batch])[found.row.batch].model
@@ -411,7 +411,7 @@ def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
     now_ = standing(origin)
     origin.append([*memories(2, start=50), *said(mine[4], "deleted")])  # of a later moment
     if at:
-        with pytest.raises(UsageError, match="cut short"):
+        with pytest.raises(UsageError, match="interrupted"):
             carry(store, origin, target, retired=not retired)
     carry(store, origin, target, retired=retired)
     found = standing(target)

@@ -147,7 +147,7 @@ def test_a_bank_its_export_and_the_file_it_came_from_are_the_same(
     for side in sides[1:]:
         assert numbers(diff(settings, "assistant", side)) == (5, 0, 0, 0)
     assert diff(settings, sides[2], sides[0]).notes == [
-        f"{sides[2]}: unsigned: nobody signed this file"
+        f"{sides[2]}: unsigned: the file is not signed"
     ]
     append(bank, [seal(Status(target=first.id, state="deleted"))])
     assert numbers(diff(settings, "assistant", sides[2])) == (4, 0, 1, 0)
@@ -174,7 +174,7 @@ def test_a_name_that_is_neither_or_both_is_refused(
         diff(settings, "nobody", str(mem0))
     import_into(new_bank("both"), mem0)
     Path("both").write_bytes(mem0.read_bytes())
-    with pytest.raises(UsageError, match="a file too"):
+    with pytest.raises(UsageError, match="and a file"):
         diff(settings, "both", str(mem0))
     assert diff(settings, f".{os.sep}both", str(mem0)).is_same
     with pytest.raises(UsageError):

@@ -289,7 +289,7 @@ def test_a_copy_that_is_older_than_what_this_machine_saw_heals_nothing(
     assert len(two.logged()) == 3
 
 
-def test_a_strangers_bank_stays_a_strangers(machines: tuple[Machine, Machine]) -> None:
+def test_an_untrusted_bank_stays_untrusted(machines: tuple[Machine, Machine]) -> None:
     """Attack: carried whole, it would be one's own if its head were witnessed."""
     one, _ = machines
     one.add(note("a"))
@@ -300,7 +300,7 @@ def test_a_strangers_bank_stays_a_strangers(machines: tuple[Machine, Machine]) -
         ),
         one.bank,
     )
-    assert third.pull(one).standing == "stranger"
+    assert third.pull(one).standing == "untrusted"
     assert witness_of(third.settings).last(one.bank) is None
     with pytest.raises(ReadOnlyStoreError):
         third.add(note("b"))
@@ -334,7 +334,7 @@ def test_a_store_is_not_pulled_from_itself_nor_a_bank_from_its_namesake(
     key, _ = signing_key(two.settings, None)
     create_bank(two.settings, "assistant", key)
     for options in ({}, {"bank": "assistant"}):
-        with pytest.raises(UsageError, match="another one"):
+        with pytest.raises(UsageError, match="a different bank"):
             two.pull(one, **options)
     assert two.pull(one, bank=one.bank).relation is Relation.NEW
 

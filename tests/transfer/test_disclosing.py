@@ -70,8 +70,8 @@ def test_it_is_verified_without_the_bank(bank: OpenBank, tmp_path: Path) -> None
     path = tmp_path / "out.pam.jsonl"
     assert told(bank, [chosen], path).read_back == "good"
     elsewhere = replace_home(tmp_path / "elsewhere")
-    stranger = verify(path, elsewhere, VerifyOptions(deep=True))
-    assert stranger.outcome is Outcome.STRANGER
+    untrusted = verify(path, elsewhere, VerifyOptions(deep=True))
+    assert untrusted.outcome is Outcome.UNTRUSTED
     found = verify(path, elsewhere, VerifyOptions(deep=True, keys=(owner().did,)))
     assert found.outcome is Outcome.GOOD
     assert {step.number: step.state for step in found.steps}[8] == "passed"

@@ -119,7 +119,7 @@ def test_an_artifact_of_a_bank_shows_the_log_it_came_from(bank: str, tmp_path: P
     """Bank, signed head, scope and the keys that may sign; every step of verification runs."""
     append(bank, memories(5))
     done = out(tmp_path / "a.pam.jsonl")
-    assert (done.read_back, done.signed_by, done.entries) == ("stranger", KEY.did, 5)
+    assert (done.read_back, done.signed_by, done.entries) == ("untrusted", KEY.did, 5)
     assert outcomes(tmp_path / "a.pam.jsonl") == ["good"]
     found = verify(tmp_path / "a.pam.jsonl", load_settings(), VerifyOptions(keys=(KEY.did,)))
     assert found.statement is not None
@@ -148,7 +148,7 @@ def test_only_what_is_current_is_taken_out(bank: str, tmp_path: Path) -> None:
     assert texts(tmp_path / "a.pam") == ["kept", "late"]
     statuses = [one.model for one in records_in(tmp_path / "a.pam") if one.type == "status"]
     assert [one.target for one in statuses if isinstance(one, Status)] == [kept.id]
-    assert any("past their expiry" in note for note in done.notes)
+    assert any("expired entries" in note for note in done.notes)
 
     with_old = out(tmp_path / "b.pam", selection=selection(as_of=7))
     assert texts(tmp_path / "b.pam") == ["old", "gone", "held", "kept", "late"]
@@ -279,7 +279,7 @@ def test_edges_go_along_when_both_their_ends_do(bank: str, tmp_path: Path) -> No
     done = out(tmp_path / "a.pam")
     edges = [record for record in records_in(tmp_path / "a.pam") if record.type == "edge"]
     assert edges == joins
-    assert any("edges left out" in note and note.endswith(": 2") for note in done.notes)
+    assert any("edges skipped" in note and note.endswith(": 2") for note in done.notes)
 
 
 def test_what_a_format_cannot_hold_is_counted_or_nothing_is_written(

@@ -336,14 +336,14 @@ def own(tmp_path: Path) -> Path:
     return sealed_from(write(tmp_path / "a.json", rows(A, B)), tmp_path / "a.pam.jsonl")
 
 
-@pytest.mark.parametrize("outcome", ["unsigned", "stranger"])
+@pytest.mark.parametrize("outcome", ["unsigned", "untrusted"])
 def test_a_sealed_file_that_nobody_trusted_vouches_for_needs_a_flag(
     tmp_path: Path, outcome: str
 ) -> None:
     """Whose name says that it is unsafe; what it brings is trusted least."""
     source = write(tmp_path / "a.json", rows(A, B))
     key = SigningKey.generate()
-    path = sealed_from(source, tmp_path / "x.pam", key=key, sign=outcome == "stranger")
+    path = sealed_from(source, tmp_path / "x.pam", key=key, sign=outcome == "untrusted")
     with pytest.raises(VerificationError, match=outcome):
         bring(path)
     done = bring(path, unsafe_accept=frozenset({outcome})).banks[0]
@@ -358,7 +358,7 @@ def test_a_tampered_file_is_not_imported_whatever_is_put_up_with(own: Path, tmp_
     path = tmp_path / "t.pam.jsonl"
     path.write_bytes(own.read_bytes().replace(b"coffee", b"poison"))
     with pytest.raises(VerificationError, match="tampered"):
-        bring(path, unsafe_accept=frozenset({"unsigned", "stranger", "incomplete"}))
+        bring(path, unsafe_accept=frozenset({"unsigned", "untrusted", "incomplete"}))
 
 
 def test_two_banks_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_two_banks_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
     with opened_store(settings) as store:
         made_bank(settings, store, "ada", owner())
         made_bank(settings, store, "ada", owner())
-    with pytest.raises(UsageError, match="2 banks are called 'ada'"):
+    with pytest.raises(UsageError, match="2 banks are named 'ada'"):
         bring(write(tmp_path / "a.json", rows(A)), None)
 
 

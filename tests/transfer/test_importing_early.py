@@ -224,13 +224,16 @@ def test_what_reads_back_otherwise_leaves_no_bank(
 
 
 def test_who_watches_and_ends_it_leaves_no_bank(tmp_path: Path, early: list[int]) -> None:
-    """What the watcher raises before the commit ends the import."""
+    """What the watcher raises before the commit, when all is read, ends the import."""
+    steps = list[Any]()
 
     def ending(step: Any) -> None:
-        if step.total is not None and not step.done:
+        steps.append(step)
+        if [one.total for one in steps[-2:]] == [20, 20]:
             raise EmptyInputError("enough")
 
     with pytest.raises(EmptyInputError, match="enough"):
         bring(write(tmp_path / "a.json", _memories(20)), "b", on_step=ending)
+    assert {step.done for step in steps} == {0}
     assert early
     assert list_banks(load_settings()) == []

@@ -94,12 +94,22 @@ def test_a_job_is_not_gone_on_with_from_another_file(source: Path) -> None:
     name = killed(source, at=1)
     before = size()
     write(source, rows(("1", "other")))
-    with pytest.raises(UsageError, match="another one now"):
+    with pytest.raises(UsageError, match="changed since the import was started"):
         resume_job(load_settings(), name, owner)
     source.unlink()
     with pytest.raises(UnreadableError):
         resume_job(load_settings(), name, owner)
     assert size() == before
+
+
+def test_a_job_with_an_unknown_option_is_refused_and_can_be_cancelled(source: Path) -> None:
+    """Another version may have begun it, with another word for a verdict."""
+    name = killed(source, at=1, unsafe_accept=frozenset({"stranger"}))
+    with pytest.raises(UsageError, match="'stranger'") as refused:
+        resume_job(load_settings(), name, owner)
+    assert f"satchel job cancel {name}" in str(refused.value.hint)
+    cancel_job(load_settings(), name)
+    assert _jobs() == []
 
 
 def test_a_running_job_is_said_to_run_and_cannot_be_cancelled(source: Path) -> None:

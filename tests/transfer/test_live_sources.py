@@ -224,7 +224,7 @@ def test_out_and_back_each_memory_and_its_history_are_equal(tmp_path: Path) -> N
         assert done.account is not None
         notes += [note for note in done.account.notes if "older versions" in note]
     assert sum(int(note.split()[0]) for note in notes) == 6
-    assert all(note.endswith("they were not read back") for note in notes)
+    assert all(note.endswith("they were not verified by reading back") for note in notes)
     assert _everything(tmp_path / "a") == _everything(SAMPLE)
 
 
@@ -287,7 +287,7 @@ def test_scrubbed_memories_come_without_what_they_said_before(tmp_path: Path) ->
     later = _changed(tmp_path / "later", text, "fine again")
     bring(later)
     done = _handed("b", tmp_path / "a", scrub_secrets=True)
-    assert "kept back" in " ".join(done.notes)
+    assert "were not exported" in " ".join(done.notes)
     assert secret.encode() in (later / "history.db").read_bytes()
     for found in (tmp_path / "a").rglob("*"):
         assert found.is_dir() or secret.encode() not in found.read_bytes()

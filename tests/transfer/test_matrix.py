@@ -207,7 +207,7 @@ def _carried(sample: Path, names: Iterable[str], folder: Path) -> dict[str, list
         try:
             there = out("start", path, name, embeddings=True).account
         except TargetError as error:  # refused, so nothing is lost
-            if "nothing of this has a place" not in error.message:
+            if "cannot hold any of these records" not in error.message:
                 raise
             continue
         again = back(path, name, name).accounts

@@ -161,12 +161,12 @@ def test_a_receipt_that_was_changed_does_not_verify(first: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("key", "standing"), [(None, "unsigned"), (SigningKey.generate(), "stranger")]
+    ("key", "standing"), [(None, "unsigned"), (SigningKey.generate(), "untrusted")]
 )
 def test_a_receipt_counts_as_much_as_its_signer(
     tmp_path: Path, key: SigningKey | None, standing: str
 ) -> None:
-    """Nobody's word is nothing, and a stranger's is not ours."""
+    """An unsigned receipt is unsigned, and an unknown key is untrusted."""
     end = End(name="x")
     account = Account(
         version=VERSION,
@@ -207,7 +207,7 @@ def test_a_receipt_that_cannot_be_kept_undoes_nothing(first: Path, own_home: Pat
     folder.write_text("in the way")
     done = bring(first, "c")
     assert done.banks[0].done.added == 3
-    assert any("not kept" in note for note in done.notes)
+    assert any("was not stored" in note for note in done.notes)
 
 
 def test_what_a_writer_drops_in_silence_is_found_when_it_is_read_back(
@@ -228,7 +228,7 @@ def test_what_a_writer_drops_in_silence_is_found_when_it_is_read_back(
     assert lost == {"scope/user": 3, "text": 1}
     assert (done.unaccepted, done.account.read_back) == (4, "differs")
     assert done.account.kept["text"] == 2
-    assert "NOT ALL OF IT ARRIVED" in page_of(done.account)
+    assert "INCOMPLETE: " in page_of(done.account)
     with pytest.raises(LossError):
         _export(tmp_path / "p.json", format="mem0", fail_on_loss=True)
     assert not (tmp_path / "p.json").exists()

@@ -214,7 +214,7 @@ def test_a_sidecar_of_another_file_is_refused(file: Path, tmp_path: Path) -> Non
     put([seal(Semantic(text="somebody else's memory"))], "other", tmp_path)
     send(tmp_path / "other.mem0.json", "other")
     (tmp_path / f"other.mem0.json{SUFFIX}").replace(file.with_name(file.name + SUFFIX))
-    with pytest.raises(MalformedError, match="of another file"):
+    with pytest.raises(MalformedError, match="belongs to another file"):
         bring(file, "new")
 
 
@@ -270,7 +270,7 @@ def test_a_dry_run_says_what_would_go_into_it(tmp_path: Path) -> None:
     done = send(tmp_path / "dry.mem0.json", dry_run=True)
 
     assert done.unaccepted == 0
-    assert any("goes into the sidecar" in note for note in done.notes)
+    assert any("written to the sidecar" in note for note in done.notes)
     assert not list(tmp_path.glob("dry*"))
 
 

@@ -224,7 +224,7 @@ def test_a_bank_that_is_not_all_there_is_no_bank_yet(
         with pytest.raises(UnfinishedCopyError):
             ledger.append(memories(1))
     (said,) = [one for one in check_banks(there) if one.name == bank]
-    assert "not complete" in said.detail
+    assert "incomplete" in said.detail
     with pytest.raises(UnfinishedCopyError):
         push(here, there.store, ExchangeOptions(bank=bank))
     assert delete_bank(there, bank).id == bank
@@ -244,7 +244,7 @@ def test_the_source_may_go_on_while_a_copy_waits(
     assert told(str(tmp_path / "there.db")) == told(here.store)
     (found,) = [one for one in done.banks if one.bank == bank]
     assert found.earlier == 0
-    assert "begun anew" in found.notes[0]
+    assert "started again" in found.notes[0]
 
 
 @pytest.mark.parametrize("what", ["a row", "a head", "a node", "a journal"])
@@ -286,7 +286,7 @@ def test_two_that_copy_to_one_place_do_not_mix_their_rows(
             other.append(StoreCopy(source="", target="", banks=[]))  # while it is on its way
             other[0] = copied(here, target, banks=("assistant",))
 
-    with pytest.raises(StoreBusyError, match="somebody else"):
+    with pytest.raises(StoreBusyError, match="another process"):
         copied(here, target, progress=meanwhile, banks=("assistant",))
     assert told(target).items() <= told(here.store).items()
     assert other[0].banks[0].earlier == 50
@@ -305,7 +305,7 @@ def test_a_bank_with_another_log_is_refused_before_anything_is_written(
     with opened_store(here) as store:  # this machine has seen the other one grow: it is behind
         shutil.rmtree(here.state / "banks")
         assert len(told(here.store)) == 2
-    with pytest.raises(TargetExistsError, match="1 records that are not here"):
+    with pytest.raises(TargetExistsError, match="1 records that are missing here"):
         copied(here, other.store)
     with opened_store(here) as store:
         open_bank_in(here, store, "assistant", writes=True).ledger.append(memories(3, start=700))
@@ -405,11 +405,11 @@ def test_the_witness_takes_neither_copy_for_a_rollback(here: Settings, tmp_path:
     assert told(str(tmp_path / "third.db"))[own] == told(here.store)[own]
 
 
-def test_a_strangers_bank_stays_one(here: Settings, tmp_path: Path) -> None:
+def test_an_untrusted_bank_stays_untrusted(here: Settings, tmp_path: Path) -> None:
     """It is copied, and nothing of it is witnessed: that would make it one's own."""
-    found = copied(here, str(tmp_path / "there.db"), banks=("strange",))
+    found = copied(here, str(tmp_path / "there.db"), banks=("foreign",))
     (one,) = found.banks
-    assert one.standing == "stranger"
+    assert one.standing == "untrusted"
     assert witness_of(here).last(one.bank) is None
 
 
@@ -449,6 +449,7 @@ def test_a_blob_that_an_erasure_has_still_to_drop_does_not_go_along(
 def test_each_bank_has_a_signed_receipt(here: Settings, tmp_path: Path) -> None:
     """It names both stores, the root, and how many records of each type were read again."""
     done = copied(here, str(tmp_path / "there.db"))
+    assert done.banks
     for one in done.banks:
         assert one.receipt is not None
         found = find_receipt(here, one.receipt)

@@ -141,7 +141,7 @@ def test_each_line_has_the_vector_of_its_text_and_the_header_says_what_made_it(s
 def test_without_the_option_they_stay_and_are_counted(sent: Path) -> None:
     """By the model that they are of."""
     done = out(sent, embeddings=False)
-    assert "3 vectors of one stay in the bank: --include-embeddings" in done.notes
+    assert "3 vectors of one were not exported; to include them: --include-embeddings" in done.notes
     assert all("embedding" not in row for row in lines(sent))
     assert "_satchel" not in lines(sent)[0]
 
@@ -151,7 +151,7 @@ def test_a_memory_without_a_vector_is_written_without_one_and_counted(sent: Path
     bring(archive(sent.with_name("more.ama.jsonl"), memory("m-9", "New.")))
     done = out(sent)
     assert [("embedding" in row) for row in lines(sent)[1:]] == [True, True, True, False]
-    assert "1 memories have no vector yet: satchel embed" in done.notes
+    assert "1 memories have no vector yet; to compute them: satchel embed" in done.notes
 
 
 def test_what_a_model_learnt_of_its_bank_is_told_apart(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_embeddings_that_came_with_memories_do_not_stand_beside_the_banks_own(
 def test_a_format_without_a_place_for_them_is_named(sent: Path) -> None:
     """Somebody asked for them."""
     done = out(sent.with_name("out.pam.jsonl"))
-    assert "pam_jsonl has no place for the bank's own vectors; they stay there" in done.notes
+    assert "pam_jsonl does not support vectors; they were not exported" in done.notes
 
 
 def test_taking_them_out_and_in_takes_no_memory_for_each(
@@ -263,7 +263,7 @@ def test_an_archive_with_vectors_changes_nothing_in_its_bank(sent: Path) -> None
     [
         (Model("two"), "two, of 3 numbers"),
         (Model("one", 2), "one, of 2 numbers"),
-        (Model(revision="2"), "another make of it"),
+        (Model(revision="2"), "another build of it"),
     ],
 )
 def test_vectors_of_another_model_are_never_mixed_in(
@@ -272,7 +272,7 @@ def test_vectors_of_another_model_are_never_mixed_in(
     """Of the same length or not, in a bank with vectors or without: they are counted."""
     configured(here)
     done = bring(sent, "new")
-    assert f"3 embeddings of one are not used: what is configured is {why}" in reasons(done)
+    assert f"3 embeddings of one are not used: the configured model is {why}" in reasons(done)
     assert vectors("new") == {}
     bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
     embedded("full", here)
@@ -312,7 +312,7 @@ def test_a_vector_is_not_used_for_a_text_that_was_changed(sent: Path) -> None:
     """The others are, and the one that is left out can be made."""
     rewritten(sent, lambda rows: rows[2].update(text="Noor hates order."))
     done = bring(sent, "copy")
-    assert "1 embeddings are not used: they were made of another text" in reasons(done)
+    assert "1 embeddings were not used: they were computed from another text" in reasons(done)
     assert vectors("copy").keys() == {TEXTS[0], TEXTS[2]}
     with opened("copy") as there:
         found = stats(there).vectors
@@ -349,7 +349,7 @@ def test_numbers_that_no_such_model_gave_are_left_out_and_counted(hostile: str, 
     sent.write_text(text.replace(there, hostile))
     done = bring(sent, "copy")
     assert done.banks[0].done.added == 3
-    assert "1 embeddings are not used: they are not 3 finite 32-bit numbers" in reasons(done)
+    assert "1 embeddings were not used: they are not 3 finite 32-bit numbers" in reasons(done)
     assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
 
 
@@ -361,7 +361,7 @@ def test_two_vectors_of_one_text_are_both_left_out(sent: Path) -> None:
         rows[0]["memory_count"] = 4
 
     done = bring(rewritten(sent, doubled), "copy")
-    assert "1 embeddings are not used: there are two of one text" in reasons(done)
+    assert "1 embeddings were not used: the text has two vectors" in reasons(done)
     assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
 
 

@@ -40,12 +40,10 @@ def bank(server: tuple[str, Served]) -> str:
 
 
 @pytest.fixture
-def tab(browser: Any, server: tuple[str, Served]) -> Iterator[Watched]:
+def tab(browser: Any, driven: Driven, server: tuple[str, Served]) -> Iterator[Watched]:
     """A tab; whatever it complains of, or asks of anybody else, fails the test."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(60_000)
-    found = Watched(context.new_page(), server[0])
-    yield found
-    context.close()
+    del browser
+    with driven.tab(server[0]) as found:
+        yield found
     assert found.elsewhere == []
     assert found.complaints == []

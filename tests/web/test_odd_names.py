@@ -61,7 +61,7 @@ def test_memory_files_are_there_whatever_a_bank_is_called(tab: Watched, owner: T
         page.locator("pre.file", has_text="buy tea").wait_for()
     for name in ("a/b", "..", "x" * 300):
         page = tab.go(f"b/{_made(owner, name)}/files")
-        page.get_by_text("a bank of this name has no memory files").wait_for()
+        page.get_by_text("a bank with this name cannot have memory files").wait_for()
         page.get_by_text("Rename the bank").wait_for()
         tab.complaints.clear()  # the browser tells of the 422
 
@@ -95,9 +95,10 @@ def test_attack_an_address_of_the_page_reaches_no_other_part_of_the_server(
     bank = furnished(owner)
     asked = list[str]()
     tab.page.on("request", lambda request: asked.append(request.url))
-    for step, (part, below) in product(STEPS, BELOW.items()):
-        tab.go("jobs")
-        _came(tab.page)
+    for (part, below), step in product(BELOW.items(), STEPS):
+        if step == STEPS[0]:  # what comes late is of the same part, and judged as the next is
+            tab.go("jobs")
+            _came(tab.page)
         asked.clear()
         tab.go(f"b/{bank}/{part.format(step)}")
         _came(tab.page)

@@ -128,7 +128,7 @@ def test_backups_are_made_and_their_freshness_is_seen(
         served.client().post("/v1/banks", json={"name": "assistant"})
         page = browser.new_page()
         page.goto(f"{address}/#/backups")
-        page.get_by_text("none was made from here yet").wait_for()
+        page.get_by_text("no backup has been made from this machine").wait_for()
         page.get_by_role("button", name="Back up now").click()
         page.get_by_text("Backup created and verified").wait_for()
         page.locator("table").wait_for()

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
 from satchel.actions.memories.counting import Stats, stats
+from satchel.actions.memories.values import UNTRUSTED
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     holds_anything,
+    known_owners,
     missing_banks,
     open_ledger,
     opened_store,
@@ -26,11 +28,10 @@ from satchel.memory.times import now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 
-_REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
-_TRUST = "If you know whose it is: satchel key trust KEY --bank ID."
-_LEFT = "the file may still hold bytes of what was erased"
-_SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
-_DEEP = "satchel doctor --deep looks at every record."
+_REPAIR = "satchel doctor --repair rebuilds what can be derived, and deletes nothing."
+_LEFT = "the file may still contain erased bytes"
+_SCRUB = "Any run of satchel prune removes them."
+_DEEP = "satchel doctor --deep verifies every record."
 _UNREAD = "No bank has them, and nothing reads them. satchel store copy makes a store without them."
 _FILES = Filter(types=frozenset({"file_version"}), retired=True, held=True)
 
@@ -53,9 +54,9 @@ def check_banks(
         return
     if not is_there:
         missing = list(_missing(settings, lambda _: False))
-        detail = "made when first needed"
+        detail = "created on first use"
         if missing:
-            detail = "gone: this machine saw banks in it"
+            detail = "missing: this machine has seen banks in it"
         yield Check(
             name="store",
             state="problem" if missing else "note",
@@ -83,8 +84,8 @@ def check_banks(
                 yield Check(
                     name=bank,
                     state="note",
-                    detail="a copy of this bank to this store is not complete",
-                    hint="Go on with it: satchel store copy, with the same two stores.",
+                    detail="the copy of this bank to this store is incomplete",
+                    hint="Resume it: satchel store copy, with the same two stores.",
                 )
             yield from _missing(settings, {*banks, *begun}.__contains__)
     except SatchelError as error:
@@ -119,14 +120,14 @@ def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Ite
                 yield Check(name=bank, state="problem", detail=error.message, hint=error.hint)
                 continue
             if done.before.is_sound:
-                yield Check(name=bank, state="ok", detail="nothing to put right")
+                yield Check(name=bank, state="ok", detail="nothing to repair")
                 continue
-            detail = f"put right: {_counts(done.before)}"
+            detail = f"repaired: {_counts(done.before)}"
             if done.lost:
-                detail += f"; lost and set aside: {len(done.lost)}"
+                detail += f"; damaged and set aside: {len(done.lost)}"
             sound = done.after.is_sound
             if not sound:
-                detail += f"; still wrong: {_counts(done.after)}"
+                detail += f"; still damaged: {_counts(done.after)}"
             yield Check(name=bank, state="note" if sound else "problem", detail=detail)
 
 
@@ -136,15 +137,16 @@ def _look(
     try:
         ledger = open_ledger(settings, store, bank)
         with ledger.reading() as view:
-            size, standing = view.head.size, view.standing
-            notes = [*view.notes, *_believed_still(settings, view.authority.revoked_keys)]
-            if lacking := _files_without_bytes(store, view):
-                notes.append(f"the bytes of {lacking} files are not in the store")
+            size, standing, owners = view.head.size, view.standing, view.authority.owners
+            notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
                 return Check(name=bank, state="problem", detail=_counts(found), hint=_REPAIR)
         ledger.audit(progress)
+        with ledger.reading() as view:  # after the audit, which names what was changed
+            if lacking := _files_without_bytes(store, view):
+                notes.append(f"the bytes of {lacking} files are not in the store")
     except SatchelError as error:
         hint = error.hint if deep else _DEEP
         return Check(name=bank, state="problem", detail=error.message, hint=hint)
@@ -152,9 +154,11 @@ def _look(
     detail = "; ".join([f"{size} records, {how}", *notes])
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
-    if standing is BankStanding.STRANGER:
-        stranger = "a stranger's: no key that this machine trusts owns it"
-        return Check(name=bank, state="note", detail=f"{detail}; {stranger}", hint=_TRUST)
+    if standing is BankStanding.UNTRUSTED:
+        unknown = sorted(owners - known_owners(settings, bank))
+        commands = "; ".join(f"satchel key trust {key} --bank {bank}" for key in unknown)
+        hint = f"If you know the owner: {commands}"
+        return Check(name=bank, state="note", detail=f"{detail}; {UNTRUSTED}", hint=hint)
     return Check(name=bank, state="note" if notes else "ok", detail=detail)
 
 
@@ -183,11 +187,12 @@ def _files_without_bytes(store: Store, view: View) -> int:
         return sum(not reader.blobs.has(view.head.bank, digest) for digest in named)
 
 
-def _believed_still(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
-    """Yield what to do where this machine believes keys that an owner of a bank revoked."""
+def _still_trusted(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
+    """Yield what to do if this machine trusts keys that an owner of a bank revoked."""
     for key in settings.registry.listed():
         if key.key in revoked and key.state != "revoked":
-            yield f"an owner revoked {key.name}, which is believed here: key revoke {key.key}"
+            command = f"satchel key revoke {key.key}"
+            yield f"an owner revoked {key.name}, which is trusted here: {command}"
 
 
 def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Check]:
@@ -196,9 +201,11 @@ def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Che
         yield Check(
             name=missing.id,
             state="problem",
-            detail=f"this machine saw this bank{called}, and it is gone from the store",
-            hint="Restore it from a backup: satchel backup restore. Where there is none: satchel"
-            f" bank accept-gone {missing.id}",
+            detail=f"this bank{called}, seen earlier by this machine, is missing from the store",
+            hint=(
+                "Restore it from a backup: satchel backup restore. If there is none: satchel bank "
+                "accept-gone {missing.id}"
+            ),
         )
 
 
@@ -209,8 +216,8 @@ def _witnessed(settings: Settings) -> Check:
     return Check(
         name="banks witness",
         state="note",
-        detail=f"{witness.folder}: none, so a store that was put back would not be noticed",
-        hint="It is kept from the first change on, where that folder can be written.",
+        detail=f"{witness.folder}: missing, so a rolled-back store would not be detected",
+        hint="It is created by the first change, if that folder is writable.",
     )
 
 

@@ -33,7 +33,7 @@ from satchel.ports.operations import Option, Options, operation
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
-_GONE = "this machine saw this bank, and it is gone from the store; see: satchel doctor"
+_GONE = "seen earlier by this machine, and missing from the store; see: satchel doctor"
 
 
 class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,7 +46,7 @@ class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     epoch: int = 0
     standing: str | None = None
-    """``own`` or ``stranger``."""
+    """``own`` or ``untrusted``."""
 
     default: bool = False
     """Whether it is the bank of commands that name none."""
@@ -74,9 +74,9 @@ def _require_no_store_of_its_own(settings: Settings, name: str) -> None:
     own = own_store_of(settings, name)
     if own is not None:
         raise UsageError(
-            f"the agent {name!r} has its memory in a store of its own",
+            f"the agent {name!r} has its memory in its own store",
             file=str(own.path),
-            hint=f"Use that one: {own.command}. Or give the bank another name.",
+            hint=f"Use it: {own.command}. Or choose another name for the bank.",
         )
 
 
@@ -251,9 +251,9 @@ def missing_from_store(settings: Settings) -> list[MissingBank]:
 def _require_free(settings: Settings, store: Store, name: str, but: str | None = None) -> None:
     """Require that a name can be given to a new bank, or to the one that is named."""
     if not name.strip():
-        raise UsageError("a bank needs a name", field="name")
+        raise UsageError("a bank name must not be empty", field="name")
     if set(banks_called(store, name)) - {but}:
-        raise BankExistsError(f"there is a bank {name!r} already", field="name")
+        raise BankExistsError(f"a bank named {name!r} already exists", field="name")
     with store.reading() as reader:
         require_not_missing(settings, reader, name, but or "")
 

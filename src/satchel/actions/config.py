@@ -305,7 +305,7 @@ def _folder(
         raise ConfigError(
             "there is no home directory: HOME is not set",
             field=variable,
-            hint=f"Set HOME, or {variable} to a folder. Nothing is guessed.",
+            hint=f"Set HOME, or set {variable} to a folder.",
         )
     return default(_APP), "default"
 
@@ -319,10 +319,9 @@ def _read(file: Path, *, required: bool) -> ConfigFile:
         if not required:
             return ConfigFile(file)
         raise ConfigError(
-            "there is no configuration file of this name",
+            "no such configuration file",
             file=str(file),
-            hint="Make it, empty will do, or name another one: --config, or SATCHEL_CONFIG, which"
-            " may be unset.",
+            hint="Create it (it may be empty), or choose another: --config, or SATCHEL_CONFIG.",
         ) from error
     require_known(found, Options)
     return found
@@ -374,5 +373,5 @@ def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Option
         raise misfit(error, found) from None
     require_profiles(options, found)
     if options.verify.threshold < 1:
-        raise ConfigError("a threshold below 1 would trust nobody's word", field="verify.threshold")
+        raise ConfigError("the threshold must be at least 1", field="verify.threshold")
     return options

@@ -21,7 +21,14 @@ from satchel.actions.receipts.of_outputs import (
 from satchel.actions.receipts.putting_out import Judging, put_out
 from satchel.actions.receipts.sidecars import beside, refuse_other
 from satchel.actions.receipts.sidecars import found as found_beside
-from satchel.actions.verifying import VerifyOptions, policy_of, refusal, request_of, verify
+from satchel.actions.verifying import (
+    VerifyOptions,
+    policy_of,
+    refusal,
+    request_of,
+    trust_hint,
+    verify,
+)
 from satchel.disk.outlet import Outlet, refuse_existing
 from satchel.disk.reading import OpenFile
 from satchel.errors import (
@@ -60,7 +67,7 @@ from satchel.transfer.writing import NEVER, chosen_format, digest_of, is_own
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
 """Profiles that choose a format by another name."""
 
-_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.STRANGER, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
+_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +111,7 @@ class ConvertOptions:
     """Say what would be written and lost, and write nothing."""
 
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
-    """Verdicts on a sealed input that are put up with."""
+    """Verdicts on a sealed input that are accepted."""
 
     source_agent: SourceAgent | None = None
     trusted_keys: tuple[str, ...] = ()
@@ -312,9 +319,9 @@ def _reported(done: Conversion, errand: Errand) -> Conversion:
 def _require_unchanged(source: OpenFile, before: str) -> None:
     if digest_of(source)[0] != before:
         raise UnreadableError(
-            "the file changed while it was read; nothing was written, it could be a mixture",
+            "the file changed while it was being read; nothing was written",
             file=str(source),
-            hint="Run it again when nothing writes to it.",
+            hint="Run again when no other program writes to it.",
         )
 
 
@@ -322,7 +329,9 @@ def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
     name = asked.target_format
     if asked.profile is not None:
         if asked.profile not in PROFILES:
-            raise UsageError(f"no profile {asked.profile!r}", hint=f"Known: {', '.join(PROFILES)}.")
+            raise UsageError(
+                f"unknown profile {asked.profile!r}", hint=f"Known: {', '.join(PROFILES)}."
+            )
         name = PROFILES[asked.profile]
     return chosen_format(output, name)
 
@@ -374,7 +383,7 @@ def _records(
         empty.end()
         if builder.records == 0:
             hint = report.first_refused
-            raise EmptyInputError("there is no memory in this file", file=place.name, hint=hint)
+            raise EmptyInputError("the file contains no memories", file=place.name, hint=hint)
         if isinstance(reader, Restoring):
             report.note(reader.told)
         require_whole(reading, asked.accept_loss, place.name)
@@ -397,22 +406,15 @@ def _source_record(name: str, digest: str, reading: Reading) -> Sealed:
 
 
 def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
-    """Refuse to take records out of a file that nobody trusted vouches for, unless told to."""
+    """Refuse to read records from a file that no trusted key signed, unless that is accepted."""
     refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
     if refused:
         first = {one.outcome: one.message for one in reversed(verdict.findings)}
         why = "; ".join(first[outcome] for outcome in refused)
         accept = " ".join(f"--unsafe-accept {found}" for found in refused)
-        trust = f"Trust its key: {_trusting(verdict)}. " if Outcome.STRANGER in refused else ""
+        trust = trust_hint(verdict) if Outcome.UNTRUSTED in refused else None
         raise VerificationError(
             f"the file is {' and '.join(refused)}: {why}",
             file=name,
-            hint=f"{trust}To accept it all the same: {accept}",
+            hint=f"{f'{trust}. ' if trust else ''}To accept it anyway: {accept}",
         )
-
-
-def _trusting(verdict: Verification) -> str:
-    """Return the command that makes the signer of a file known."""
-    if Outcome.ENTRIES_ONLY in verdict.outcomes:  # a file of the SDK, which names no key
-        return "satchel key trust KEY --profile pam-sdk-1.0"
-    return f"satchel key trust {next((one.key for one in verdict.signers if one.valid), 'KEY')}"

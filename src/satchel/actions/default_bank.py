@@ -72,7 +72,7 @@ def _read(settings: Settings) -> dict[str, str]:
         raise ConfigError(
             "this file does not map stores to IDs of banks",
             file=str(path),
-            hint="Remove it, and choose the default bank again: satchel bank use NAME",
+            hint="Remove the file and choose the default bank again: satchel bank use NAME",
         )
     return banks
 

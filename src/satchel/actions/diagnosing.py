@@ -112,7 +112,7 @@ def _folder(name: str, path: Path) -> Check:
     try:
         found = path.lstat()
     except FileNotFoundError:
-        return Check(name=name, state="note", detail=f"{path} (made when first needed)")
+        return Check(name=name, state="note", detail=f"{path} (created on first use)")
     except OSError as error:
         return Check(name=name, state="problem", detail=f"{path}: {error.strerror}")
     if not stat.S_ISDIR(found.st_mode):
@@ -121,7 +121,7 @@ def _folder(name: str, path: Path) -> Check:
         return Check(
             name=name,
             state="problem",
-            detail=f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o})",
+            detail=f"{path} is accessible to others (mode {stat.S_IMODE(found.st_mode):04o})",
             hint=f"chmod 700 {path}",
         )
     if not os.access(path, os.W_OK):
@@ -135,8 +135,10 @@ def _apart(settings: Settings) -> Check:
         return Check(
             name="witness apart",
             state="note",
-            detail="what was seen is kept inside the home, so restoring one brings back both",
-            hint="Set SATCHEL_WITNESS to another folder to notice old copies after a restore.",
+            detail=(
+                "the witness is inside the home, so a restored home also restores an old witness"
+            ),
+            hint="Set SATCHEL_WITNESS to another folder to detect rollbacks after a restore.",
         )
     return Check(name="witness apart", state="ok", detail="outside the home")
 
@@ -157,7 +159,7 @@ def _selected(settings: Settings) -> Check:
     ]
     detail = f"{chosen.backend or 'unknown'} ({chosen.why}): {shown_address(chosen.address)}"
     if others and chosen.why != "default":
-        hint = f"There is memory in {', '.join(others)} as well. Name one: --backend, --store."
+        hint = f"Memory was also found in {', '.join(others)}. Choose one: --backend, --store."
         return Check(name="backend", state="note", detail=detail, hint=hint)
     return Check(name="backend", state="ok", detail=detail)
 
@@ -171,14 +173,16 @@ def _at_rest(settings: Settings) -> list[Check]:
         keyed = is_encrypted(settings.store)
         if keyed and not has_ciphers():
             hint = "pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc"
-            detail = "encrypted, and another package is in the place of the one that encrypts"
+            detail = "encrypted, but another package shadows apsw-sqlite3mc"
             return [Check(name="at rest", state="problem", detail=detail, hint=hint)]
         if not keyed and looks_encrypted(path):
             key = f"{path}{KEY_ENDING}"
-            hint = f"Put {key} there, from a copy: without it nothing opens the store."
-            detail = "the store is encrypted, and its key is not beside it"
+            hint = f"Put {key} there, from a copy: the store cannot be opened without it."
+            detail = "the store is encrypted, and its key file is missing"
             return [Check(name="at rest", state="problem", detail=detail, hint=hint)]
-        detail = f"encrypted; its key is {path}{KEY_ENDING}" if keyed else "the store is in plain"
+        detail = (
+            f"encrypted; its key is {path}{KEY_ENDING}" if keyed else "the store is not encrypted"
+        )
         return [Check(name="at rest", state="ok", detail=detail)]
     return []  # what is wrong with the address is said where it is chosen
 
@@ -199,9 +203,7 @@ def _keys(settings: Settings) -> list[Check]:
             detail = f"{held.role}, {how}, {held.key}"
             checks.append(Check(name=f"key {name}", state="ok", detail=detail))
     if not names:
-        checks.append(
-            Check(name="keys", state="note", detail="none yet; one is made when first needed")
-        )
+        checks.append(Check(name="keys", state="note", detail="none yet; created on first use"))
     return checks
 
 
@@ -231,7 +233,7 @@ def _secrets(settings: Settings) -> Iterator[Check]:
             hint=problem.command,
         )
     if files and not exposed:
-        yield Check(name="secrets", state="ok", detail=f"{len(files)} files, nobody else's")
+        yield Check(name="secrets", state="ok", detail=f"{len(files)} files, private")
 
 
 def _registry(settings: Settings) -> Check:
@@ -240,7 +242,7 @@ def _registry(settings: Settings) -> Check:
         seen = sum(1 for _ in settings.seen.all())
     except SatchelError as error:
         return Check(name="trust", state="problem", detail=str(error))
-    return Check(name="trust", state="ok", detail=f"{len(keys)} keys, {seen} files seen")
+    return Check(name="trust", state="ok", detail=f"{len(keys)} keys, {seen} files verified")
 
 
 def _formats() -> Check:
@@ -260,6 +262,6 @@ def _space() -> Check:
     free = shutil.disk_usage(folder).free
     detail = f"{free // 2**20} MiB free in {folder}"
     if free < _LOW_SPACE:
-        hint = "Large files are laid out there; set TMPDIR to a larger folder."
+        hint = "Large files are unpacked there; set TMPDIR to a larger folder."
         return Check(name="temporary space", state="problem", detail=detail, hint=hint)
     return Check(name="temporary space", state="ok", detail=detail)

@@ -20,6 +20,7 @@ from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.ports.report import Loss
 from satchel.screen.records import screened
+from satchel.seal.artifact.body import Progress
 from satchel.seal.records import Sealed
 
 _MOST = 20
@@ -66,9 +67,19 @@ class Overview(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def inspect(
-    path: Path | OpenFile, settings: Settings, source_format: str | None = None
+    path: Path | OpenFile,
+    settings: Settings,
+    source_format: str | None = None,
+    *,
+    on_progress: Progress | None = None,
 ) -> Overview:
-    """Read a file and say what is in it.
+    """Read a file and return what is in it.
+
+    Args:
+        path: The file.
+        settings: Whose keys count, and the limits.
+        source_format: The name of its format; None to recognise it.
+        on_progress: Called with bytes done and bytes there are.
 
     Raises:
         PathRefusedError: If roots are set, and the file is not in them.
@@ -76,22 +87,25 @@ def inspect(
         UnknownFormatError: If no format recognises it.
     """
     with input_to_read(settings, path) as file:
-        return _inspected(file, settings, source_format)
+        return _inspected(file, settings, source_format, on_progress)
 
 
-def _inspected(file: OpenFile, settings: Settings, source_format: str | None) -> Overview:
-    place = Place(file.path, held=file)
+def _inspected(
+    file: OpenFile, settings: Settings, source_format: str | None, on_progress: Progress | None
+) -> Overview:
+    place = Place(file.path, on_progress, held=file)
     name = source_format or formats.recognise(place)
     reader = formats[name]
     outcome = None
     if reader.info.traits.sealed:
-        outcome = verify(file, settings, VerifyOptions(remember=False)).outcome.value
+        options = VerifyOptions(remember=False, on_progress=on_progress)
+        outcome = verify(file, settings, options).outcome.value
     reading = Reading(limits=settings.options.limits)
     tally = _Tally()
     for model in _models(reader, place, reading):
         tally.add(model)
     if not tally.records:
-        raise EmptyInputError("there is no memory in this file", file=place.name)
+        raise EmptyInputError("the file contains no memories", file=place.name)
     return Overview(
         file=place.name,
         format=name,

@@ -47,7 +47,7 @@ class LogOptions(Options):
     limit: Annotated[int, Option("Maximum number of entries.", minimum=1, maximum=MOST)] = 50
     after: Annotated[
         int | None,
-        Option("Continue after this position, as the previous page says.", minimum=0),
+        Option("Continue after this position, from the previous page.", minimum=0),
     ] = None
 
 

@@ -27,7 +27,7 @@ class DoctorOptions(Options):
     deep: Annotated[bool, Option("Report every problem of a bank, not only the first.")] = False
     repair: Annotated[
         bool,
-        Option("Derive again what can be derived. What is damaged is set aside, never deleted."),
+        Option("Rebuild what can be derived. Damaged data is set aside, never deleted."),
     ] = False
     progress: OnProgress = None
 

@@ -151,7 +151,7 @@ def opened_bank(
         StoreError: If the store cannot be opened.
     """
     if not has_store(settings):
-        missing = UnknownBankError("there is no store yet", hint="Make one: satchel init")
+        missing = UnknownBankError("there is no store yet", hint="Create one: satchel init")
         raise missing if settings.token is not None else _elsewhere(settings, wanted, missing)
     with opened_store(settings, read_only=not writes, for_holder=True) as store:
         yield open_bank_in(settings, store, wanted, writes=writes)
@@ -233,7 +233,7 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             raise _several(reader, banks)
     if not banks:
         raise UnknownBankError(
-            "there is no bank yet", file=store.name, hint="Create one: satchel init"
+            "there is no banks yet", file=store.name, hint="Create one: satchel init"
         )
     return banks[0]
 
@@ -277,9 +277,9 @@ def _elsewhere(settings: Settings, wanted: str | None, error: UnknownBankError) 
     if own is None:
         return error
     return UnknownBankError(
-        f"the agent {name!r} has its memory in a store of its own",
+        f"the agent {name!r} has its memory in its own store",
         file=str(own.path),
-        hint=f"Use that one: {own.command}.",
+        hint=f"Use it: {own.command}.",
     )
 
 
@@ -339,12 +339,12 @@ def find_bank(store: Store, wanted: str) -> str:
     if not found:
         hint = "See: satchel bank list. Or create it: satchel bank create NAME."
         if is_begun:
-            hint = "A copy of it to this store is not complete: go on with satchel store copy."
+            hint = "A copy of it to this store is incomplete; resume it: satchel store copy."
         raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
     if len(found) > 1:
         raise UsageError(
-            f"{len(found)} banks are called {wanted!r}",
-            hint=f"Say which: {', '.join(found)}",
+            f"{len(found)} banks are named {wanted!r}",
+            hint=f"Choose one: {', '.join(found)}",
         )
     return found[0]
 

@@ -14,13 +14,13 @@ Texts = str | Sequence[str]
 Time = str | datetime | date
 """``2026-03-01T09:30:00+01:00``, a day, or a ``datetime`` with its zone; without one, UTC."""
 
-Verdict = Literal["unsigned", "stranger", "entries-only", "incomplete"]
+Verdict = Literal["unsigned", "untrusted", "entries-only", "incomplete"]
 """Verdicts on a sealed file that may be accepted."""
 
 
 BAR = Absent(why="The command line shows a progress bar.")
 ONE_ANSWER = Absent(why="A request has one answer; long work is a job, which reports progress.")
-TYPED = Absent(why="A path that is typed at this machine may lead anywhere.")
+TYPED = Absent(why="A path typed on this machine may be anywhere.")
 OPERATOR = Absent(why="The server's operator decides which folders files may be in.")
 ONE_FILE = Absent(why="The answer is one file.")
 THIS_MACHINE = "It names files, folders or addresses of this machine."
@@ -32,10 +32,10 @@ FEW_FOR_MODELS = (
     "A model gets few options: each costs tokens in every request. People and programs have all."
 )
 NO_FILES_FOR_MODELS = (
-    "A model has no files and no keys here, and a person decides what is replaced or lost."
+    "A model has no files or keys here, and a person decides what is replaced or lost."
 )
 NOT_FOR_MODELS = {"mcp": "A person decides it, not the agent whose memory it is."}
-SECRETS = "It creates or shows secrets, or decides whom to trust: on the machine that has the keys."
+SECRETS = "It creates or shows secrets, or sets trust: only on the machine that has the keys."
 
 BankName = Annotated[
     str,
@@ -72,7 +72,7 @@ Propose = Annotated[
 ]
 Reason = Annotated[
     str | None,
-    Option("Why, for the log.", max_length=1000, examples=["the work is done"]),
+    Option("Reason, for the log.", max_length=1000, examples=["the work is done"]),
 ]
 DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
 Overwrite = Annotated[bool, Option("Replace the file if it exists.", http=SERVER)]
@@ -96,7 +96,7 @@ FailOnLoss = Annotated[bool, Option("Write nothing if something would be lost.")
 AcceptLoss = Annotated[
     Texts,
     Option(
-        "Field that may be lost, or all: no reason for exit status 1. Repeatable.",
+        "Field whose loss is accepted (exit status 0), or all. Repeatable.",
         metavar="FIELD",
         max_items=1000,
     ),
@@ -126,7 +126,7 @@ SkipBad = Annotated[
 TextMember = Annotated[
     str | None,
     Option(
-        "Member of a row that is its text, if it is not one of the usual ones.",
+        "Member of a row that contains its text, if it has an unusual name.",
         metavar="NAME",
         max_length=200,
     ),
@@ -157,7 +157,7 @@ AgentName = Annotated[
 ]
 OnProgress = Annotated[
     Callable[[int, int], None] | None,
-    Option("Called with the number of records done, and of all of them.", cli=BAR, http=ONE_ANSWER),
+    Option("Called with the number of records done and the total.", cli=BAR, http=ONE_ANSWER),
 ]
 RecordProgress = Annotated[
     Callable[[int, int, str | None], Any] | None,
@@ -311,7 +311,7 @@ class SelectionOptions(Options):
     since: Annotated[
         Time | None,
         Option(
-            "From this date or time on: when it happened, or was stored.", metavar="TIME", mcp=True
+            "From this date or time: when it happened, or was stored.", metavar="TIME", mcp=True
         ),
     ] = None
     until: Annotated[Time | None, Option("Before this date or time.", metavar="TIME", mcp=True)] = (
@@ -319,7 +319,7 @@ class SelectionOptions(Options):
     )
     owner: Annotated[str | None, Option("Only of this user or agent.", max_length=1000)] = None
     as_of: Annotated[
-        int | None, Option("As the bank was when its log had this many records.", minimum=1)
+        int | None, Option("Show the bank as of this many log records.", minimum=1)
     ] = None
     ids: Annotated[
         Texts,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import date, datetime
 from typing import Annotated, Any, Literal, cast
 
 from satchel.actions.memories.drafting import moment
@@ -10,13 +9,12 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.options import (
     FEW_FOR_MODELS,
     ScopeOptions,
+    Time,
 )
 from satchel.actions.recalling import Answer, as_of_from, recall_memories, trust_from
 from satchel.ports.operations import Option, operation, texts
 from satchel.recall.query import COMPONENTS, MOST, Query
 
-Time = str | datetime | date
-Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
 Trust = Literal["user", "agent", "tool", "external", "imported"]
 
 
@@ -71,7 +69,7 @@ class RecallOptions(ScopeOptions):
         Option("Only with this tag; repeated: with one of them.", flag="--any-tag"),
     ] = ()
     since: Annotated[
-        Time | None, Option("From this date or time on: 2026-03-01.", metavar="TIME", parse=_moment)
+        Time | None, Option("From this date or time: 2026-03-01.", metavar="TIME", parse=_moment)
     ] = None
     until: Annotated[
         Time | None, Option("Before this date or time.", metavar="TIME", parse=_until)
@@ -80,11 +78,11 @@ class RecallOptions(ScopeOptions):
     source: Annotated[str | None, Option("Only from this account or container of the product.")] = (
         None
     )
-    trust: Annotated[Trust | None, Option("Only memories trusted at least this far.")] = None
+    trust: Annotated[Trust | None, Option("Only memories with at least this trust class.")] = None
     as_of: Annotated[
         int | Time | None,
         Option(
-            "As the bank was at this date or time, or with this many records.",
+            "Search the bank as of this date or time, or this many log records.",
             metavar="TIME|N",
             parse=_as_of,
         ),
@@ -98,17 +96,17 @@ class RecallOptions(ScopeOptions):
     files: Annotated[
         bool, Option("Include passages of memory files.", flag="--files/--no-files")
     ] = True
-    any_time: Annotated[bool, Option("Ignore a time named in the words.")] = False
+    any_time: Annotated[bool, Option("Ignore a time named in the query.")] = False
     rerank: Annotated[
         bool | None,
         Option("Use the configured reranker. Default: as configured.", flag="--rerank/--no-rerank"),
     ] = None
-    explain: Annotated[bool, Option("Report how it was searched, and what scores are made of.")] = (
-        False
-    )
+    explain: Annotated[
+        bool, Option("Report how the search was done, and how scores are computed.")
+    ] = False
     session: Annotated[
         str | None,
-        Option("As this conversation sees it: a fork may not see later memories."),
+        Option("Search as this conversation: a fork may not see later memories."),
     ] = None
 
 

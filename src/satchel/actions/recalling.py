@@ -346,5 +346,5 @@ def trust_from(text: str | None, option: str) -> TrustClass | None:
     """
     if text is None or text in set(TrustClass):
         return None if text is None else TrustClass(text)
-    hint = f"There are, from high to low: {', '.join(TrustClass)}."
-    raise UsageError(f"there is no trust class {text!r}", field=option, hint=hint)
+    hint = f"Choose from, high to low: {', '.join(TrustClass)}."
+    raise UsageError(f"unknown trust class {text!r}", field=option, hint=hint)

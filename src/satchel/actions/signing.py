@@ -83,7 +83,7 @@ def signing_key(
     known = settings.registry.find(key.did)
     if known is not None and known.state != "trusted":
         raise SigningKeyError(
-            f"the key {wanted!r} was {known.state}", hint="Make another: satchel key create NAME"
+            f"the key {wanted!r} was {known.state}", hint="Create another: satchel key create NAME"
         )
     return key, False
 
@@ -245,7 +245,7 @@ def trust_key(
     stated = _succession_in(key)
     old, new = stated or (read_public_key(replaces) if replaces else None, read_public_key(key))
     if stated and replaces and read_public_key(replaces) != old:
-        raise UsageError("the statement is of another key", field="replaces")
+        raise UsageError("the statement is for another key", field="replaces")
     entry = TrustedKey(
         key=new,
         name=name or (Path(key).stem if not key.startswith("did:") else key[-8:]),
@@ -269,7 +269,7 @@ def _succession_in(text: str) -> tuple[str, str] | None:
     try:
         return read_succession(msgspec.json.decode(data))
     except msgspec.MsgspecError:
-        raise MalformedError("neither a key nor a succession", file=text) from None
+        raise MalformedError("neither a key nor a statement of succession", file=text) from None
 
 
 def named_key(settings: Settings, key: str) -> str:

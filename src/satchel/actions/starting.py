@@ -62,10 +62,10 @@ def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> Started
     """
     require_owner(settings, "init")
     if name is not None and not name.strip():
-        raise UsageError("a bank needs a name", field="name")
+        raise UsageError("a bank name must not be empty", field="name")
     wanted = name or settings.options.store.bank or None
     private_folder(settings.home)
-    lock = ProcessLock(settings.home / "init.lock", purpose="making the first bank")
+    lock = ProcessLock(settings.home / "init.lock", purpose="creating the first bank")
     with lock.exclusive(wait=_PATIENCE):
         keys, there = set(settings.keyring.names()), has_store(settings)
         found, count = _found(settings, wanted)
@@ -156,7 +156,5 @@ def _found(settings: Settings, wanted: str | None) -> tuple[tuple[str, str | Non
 def _new_name(wanted: str | None) -> str:
     chosen = wanted or FIRST_BANK
     if chosen.startswith(_ID_PREFIX):
-        raise UsageError(
-            "a bank cannot be made under an id", field="name", hint="Give it a name of its own."
-        )
+        raise UsageError("a bank name cannot be an ID", field="name", hint="Choose another name.")
     return chosen

@@ -1,4 +1,4 @@
-"""Verifying a file against this machine's trust."""
+"""Verification of a file by the keys that this machine trusts."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,17 +17,17 @@ from satchel.seal.verify.verifying import Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """How far to look and whom to believe."""
+    """How much to verify, and which keys to trust."""
 
     deep: bool = False
     require_fresh: bool = False
     entry: str | None = None
     keys: tuple[str, ...] = field(default_factory=tuple)
-    """Keys to believe this once: did:key, hex, or files."""
+    """Keys to trust for this call: did:key, hex, or files."""
 
     threshold: int | None = None
     remember: bool = True
-    """Whether the witness remembers how new the file is, to recognise an older one later."""
+    """Whether the witness records how new the file is, to recognise an older one later."""
 
     on_progress: Progress | None = None
 
@@ -35,7 +35,7 @@ class VerifyOptions:
 def verify(
     path: Path | OpenFile, settings: Settings, options: VerifyOptions | None = None
 ) -> Verification:
-    """Verify a sealed file; what is wrong with it is in the result.
+    """Verify a sealed file; problems are in the result.
 
     Raises:
         PathRefusedError: If roots are set, and the file is not in them.
@@ -49,14 +49,14 @@ def verify(
 
 
 def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:
-    """Return whose signature is enough."""
+    """Return which signatures are trusted."""
     keys = frozenset(read_public_key(key) for key in options.keys)
     policy = settings.policy(keys, options.threshold)
     return policy if options.remember else replace(policy, remembers=False)
 
 
 def request_of(settings: Settings, options: VerifyOptions) -> Request:
-    """Return how far to look."""
+    """Return how much to verify."""
     return Request(
         deep=options.deep,
         require_fresh=options.require_fresh or settings.options.verify.require_fresh,
@@ -67,7 +67,7 @@ def request_of(settings: Settings, options: VerifyOptions) -> Request:
 
 
 def refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
-    """Return the error for a file that nobody can put up with."""
+    """Return the error for a file whose verdict cannot be accepted."""
     worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
     kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
     return kind(
@@ -78,3 +78,19 @@ def refusal(verdict: Verification, name: str) -> MalformedError | VerificationEr
         field=worst.field,
         hint="See: satchel verify --deep.",
     )
+
+
+def trust_hint(verdict: Verification) -> str | None:
+    """Return how to trust the signer of a file; None if no unknown key signed it."""
+    if Outcome.UNTRUSTED not in verdict.outcomes:
+        return None
+    valid = [signer for signer in verdict.signers if signer.valid]
+    unknown = [signer.key for signer in valid if signer.standing == "unknown"]
+    if Outcome.ENTRIES_ONLY in verdict.outcomes and not valid:  # such a file names no key
+        return how_to_trust("KEY --profile pam-sdk-1.0")
+    return how_to_trust(unknown[0]) if unknown else None
+
+
+def how_to_trust(key: str) -> str:
+    """Return how to trust a key that signed something."""
+    return f"To trust the signer, once its owner confirms the key: satchel key trust {key}"

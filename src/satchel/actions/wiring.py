@@ -67,8 +67,8 @@ def opened_store(
     """
     if settings.token is not None and not for_holder:
         raise PermissionRefusedError(
-            "no token allows this, only the owner may do it",
-            hint="Leave --token and SATCHEL_TOKEN out, as the owner.",
+            "only the owner may do this, with no token",
+            hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
         )
     makes = local_path(settings.store) is not None or not read_only
     if not lost and makes and not holds_anything(settings):
@@ -107,10 +107,10 @@ def open_configured(settings: Settings, *, read_only: bool) -> Store:
     _close_to_others(settings, read_only=read_only)
     if settings.options.store.encrypted and not is_encrypted(settings.store):
         raise ConfigError(
-            "the store is in plain, and store.encrypted refuses that",
+            "the store is not encrypted, and store.encrypted requires it",
             file=shown_address(settings.store),
             field="store.encrypted",
-            hint="Encrypt it, or begin it so: satchel store encrypt --encrypt-to NAME",
+            hint="Encrypt it: satchel store encrypt --encrypt-to NAME",
         )
     return open_store(settings.store, read_only=read_only, unlocking=settings.unlocking)
 
@@ -286,7 +286,7 @@ def split_address(address: str) -> tuple[str, str]:
             raise _no_address(address)  # a file of that name would be another store
         if _CONNECTION.search(address):
             raise UsageError(
-                "not the address of a store, but a connection string",
+                "not a store address, but a connection string",
                 field="store",
                 hint="Write it as postgresql://USER@HOST/DATABASE.",
             )
@@ -294,12 +294,12 @@ def split_address(address: str) -> tuple[str, str]:
     try:
         parts = urlsplit(address)
     except ValueError:
-        raise UsageError("not the address of a store", field="store") from None
+        raise UsageError("not a store address", field="store") from None
     if parts.scheme in STORES and parts.scheme not in _SCHEMES:
         raise ConfigError(
             f"the store {parts.scheme!r} is not installed here",
             field="provider",
-            hint=f"There are: {', '.join(_SCHEMES)}.",
+            hint=f"Choose from: {', '.join(_SCHEMES)}.",
         )
     if parts.scheme in _SERVERS:
         return parts.scheme, address
@@ -315,7 +315,7 @@ _CONNECTION = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|user|password|port)\s
 
 def _no_address(address: str) -> UsageError:
     return UsageError(
-        f"not the address of a store: {shown_address(address)}",
+        f"not a store address: {shown_address(address)}",
         field="store",
         hint="Write it as sqlite:////path/to/file.db, with four slashes, or as"
         " ladybug:///path/to/folder. sqlite:///file.db and ladybug:///name are in this folder.",
@@ -338,9 +338,9 @@ def _graph_folder(there: str) -> str:
         return there if Path(first).is_dir() and not Path("/", first).is_dir() else absolute
     if Path(absolute).exists():
         raise UsageError(
-            f"ladybug:///{there} may be {absolute} or {Path(there).absolute()}, and both are there",
+            f"ladybug:///{there} is ambiguous: both {absolute} and {Path(there).absolute()} exist",
             field="store",
-            hint=f"Say which: ladybug:///{absolute} or ladybug:///./{there}.",
+            hint=f"Use ladybug:///{absolute} or ladybug:///./{there}.",
         )
     return there
 
@@ -425,8 +425,8 @@ def _is_made(address: str) -> bool:
 
 _SHOWN = 3
 _HINT = (
-    "Put the store back where it was, or restore it: satchel backup restore. To accept that it is"
-    " gone: satchel bank accept-gone --all, or one by one with its ID. See: satchel doctor."
+    "Move the store back, or restore it: satchel backup restore. To accept that it is missing: "
+    "satchel bank accept-gone --all, or one by one with its ID. See: satchel doctor."
 )
 
 
@@ -480,10 +480,11 @@ def require_not_lost(settings: Settings, reader: Reader | None) -> None:
     missing = missing_banks(settings, lambda _: False)
     if not missing:
         return
-    how = "is not there" if reader is None else "has no bank"
+    how = "is missing" if reader is None else "has no banks"
     if settings.token is not None:
         raise RolledBackError(
-            f"the store {how}, and this machine saw banks in it", hint="Tell the store's owner."
+            f"the store {how}, but this machine has seen banks in it",
+            hint="Contact the store's owner.",
         )
     raise RolledBackError(
         f"the store {how}, and this machine saw {_listed(missing)} in it",
@@ -514,7 +515,8 @@ def require_not_missing(settings: Settings, reader: Reader, name: str | None, bu
         ):
             found = MissingBank(id=one.bank, name=one.name())
             raise RolledBackError(
-                f"the bank {found.shown} is gone from the store, and this machine saw it there",
+                f"the bank {found.shown} is missing from the store, but this machine has seen "
+                "it there",
                 file=shown_address(settings.store),
                 hint=_HINT,
             )

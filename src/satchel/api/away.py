@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
+from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from satchel.jobs.callbacks import AWAITING
@@ -11,7 +12,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Plain = TypeVar("_Plain")
 
-_UNSURE = "The call may have begun, and goes on then: what it writes is written."
+_UNSURE = "The call may already have started; then it continues, and its writes are kept."
 
 
 async def away(call: Callable[[], _R]) -> _R:
@@ -27,6 +28,19 @@ async def away(call: Callable[[], _R]) -> _R:
     except asyncio.CancelledError as error:
         error.add_note(_UNSURE)
         raise
+
+
+class ClosedOnExit:
+    """A class that ``async with`` closes at the end of its block; it has ``close``, awaited."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        closing: Any = self
+        await closing.close()
 
 
 def awaited(

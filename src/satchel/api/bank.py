@@ -69,7 +69,7 @@ def import_from(bank: Bank, source: OpenFile, options: imports.ImportRequest) ->
 
 def _nobody(_: str | None) -> SigningKey:
     """Create no bank: the one that is meant was there a moment ago."""
-    raise UsageError("the bank is gone from the store")
+    raise UsageError("the bank is missing from the store")
 
 
 def export_to(

@@ -62,7 +62,7 @@ CALLS = {
 _SENTENCES = (
     ("satchel bank create NAME", "store.bank(NAME, create=True)"),
     ("Choose one with --bank NAME", "Choose one with store.bank(NAME)"),
-    ("Another bank is named with --bank.", "Another bank is opened with store.bank(NAME)."),
+    ("To use another bank: --bank NAME.", "To use another bank: store.bank(NAME)."),
     ("satchel --identity FILE", "Satchel.open(identities=[FILE])"),
     ("satchel --store ADDRESS", "Satchel.open(ADDRESS)"),
     ("--allow-uncontained", "roots=None"),

@@ -37,7 +37,7 @@ class Lifetime:
         """
         with self._change:
             if self._closed:
-                raise ClosedError("this was closed", hint="Open it again: Satchel.open().")
+                raise ClosedError("the store is closed", hint="Open it again: Satchel.open().")
             self._inside += 1
         try:
             with hints_for_python():

@@ -115,7 +115,7 @@ class StoreCalls(Working):
         if self._read_only and not options.get("dry_run"):
             from satchel.actions.wiring import shown_address
 
-            raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
+            raise ReadOnlyStoreError("opened read-only", file=shown_address(self._settings.store))
 
 
 def created_bank(satchel: Satchel, made: BankLine) -> Bank:

@@ -105,7 +105,7 @@ def assemble(
     if cut is not None and size < part.size:
         stored = _signed(part, store, frontier, counts, cut.writer)
     elif PREFIX + frontier.root.hex() != part.root:
-        raise VerificationError("the log of the backup is not the one that was signed")
+        raise VerificationError("the log of the backup does not match the signed head")
     with store.writing() as writing:
         side = dict[str, bytes | None]()
         for ref in index.side:
@@ -120,7 +120,9 @@ def _facts(part: BankPart, index: Index, packs: Packs, size: int) -> Iterator[Fa
             if one.seq < size and one.type in FOLDED:
                 logged = _opened(one)
                 if logged is None:
-                    raise VerificationError(f"record {one.seq} is empty, and of a type that is not")
+                    raise VerificationError(
+                        f"record {one.seq} is empty, but its type is never erased"
+                    )
                 yield Fact(one.seq, one.id, logged[1])
 
 
@@ -131,15 +133,16 @@ def _opened(kept: Kept, forms: Forms | None = None) -> tuple[Sealed, Model] | No
     try:
         if result is None and is_form(kept.body):
             raise UsageError(
-                f"record {kept.seq} was redacted after that moment; the backup has its form only",
+                f"record {kept.seq} was redacted after that time; the backup has only the "
+                "redacted form",
                 field="at",
-                hint="Choose a moment after the redaction, or an older backup.",
+                hint="Choose a time after the redaction, or an older backup.",
             )
         record, model = open_record(kept.body) if result is None else opened_form(kept.body, result)
     except InputError as error:
         raise VerificationError(f"record {kept.seq} of the backup: {error.message}") from None
     if record.id != kept.id or record.type != kept.type:
-        raise VerificationError(f"record {kept.seq} of the backup is another one")
+        raise VerificationError(f"record {kept.seq} of the backup is a different record")
     return record, model
 
 
@@ -148,11 +151,12 @@ def _signed(
 ) -> StoredHead:
     """Return the head of a log that ends earlier, signed by this machine as one that may."""
     if not frontier.size:
-        raise UsageError("the bank was not there yet at that moment", field="at")
+        raise UsageError("the bank did not exist yet at that time", field="at")
     authority = _authority(part, store, frontier)
     if not authority.admits(writer.did):
         raise SigningKeyError(
-            "this machine's key may not sign for the bank, and no head of that moment is kept",
+            "this machine's key may not sign for the bank, and no signed head of that time is "
+            "stored",
             hint="Restore a whole backup: satchel backup restore ID.",
         )
     head = Head(

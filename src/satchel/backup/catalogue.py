@@ -157,10 +157,10 @@ class Catalogue:
     def _read(self, series: str, identity: str) -> Found | Closed:
         data = self.shelf.get(f"catalogue/{series}/{identity}.json", MOST_BYTES)
         if data is None:
-            raise VerificationError("it is gone")
+            raise VerificationError("it is missing")
         value, key = opened_backup(data)
         if (value.series, value.id) != (series, identity):
-            raise VerificationError("it is another backup than its name says")
+            raise VerificationError("its manifest belongs to another backup")
         digest = blake3(data).hexdigest()
         verified, unopened = self._verified(value, key, digest)
         if isinstance(value, Cover):
@@ -177,7 +177,7 @@ class Catalogue:
         manifest, key = opened(self.locking.opened(unbased(closed.cover.manifest)), Manifest)
         is_same = (manifest.series, manifest.id) == (closed.cover.series, closed.id)
         if not is_same or key != closed.key:
-            raise VerificationError("there is another backup in it than it says")
+            raise VerificationError("it contains a different backup than it names")
         return Found(manifest, key, closed.digest, closed.verified, closed.unopened, closed.cover)
 
     def _verified(self, named: Manifest | Cover, key: str, digest: str) -> tuple[str | None, int]:
@@ -211,7 +211,7 @@ class Catalogue:
             )
             data = signed(cover, key)
         if len(data) > MOST_BYTES:
-            raise LimitError("the backup has more pieces than one may name", file=self.name)
+            raise LimitError("the backup has too many pieces", file=self.name)
         self.shelf.put(f"catalogue/{manifest.series}/{manifest.id}.json", data)
         return Found(manifest, key.did, blake3(data).hexdigest(), None, 0, cover)
 
@@ -299,7 +299,7 @@ class Catalogue:
             raise VerificationError(
                 f"no packs were removed, since a backup cannot be read: {self.problems[0]}",
                 file=self.name,
-                hint="Look at it: satchel backup verify. Remove its file, if nobody needs it.",
+                hint="Check it: satchel backup verify. If it is not needed, remove its file.",
             )
         for name in list(self.shelf.names(f"marks/{series}")):
             if name.rpartition("/")[2].removesuffix(".json") not in ids:

@@ -68,13 +68,13 @@ def require_free(part: FilesPart, folder: Path, *, over: bool) -> None:
         TargetExistsError: If there are files of the key, and they are not to give way.
     """
     if "/" in part.key or "\0" in part.key or part.key.startswith("."):
-        raise VerificationError(f"the backup has files of what can be no key: {part.key!r}")
+        raise VerificationError(f"the backup has files of an invalid key: {part.key!r}")
     place = folder / part.key
     if os.path.lexists(place) and not over:
         raise TargetExistsError(
-            f"there are memory files of {part.key!r} already",
+            f"memory files of {part.key!r} already exist",
             file=str(place),
-            hint="To have them give way, and be kept beside: --over.",
+            hint="To replace them (they are renamed, not deleted): --overwrite.",
         )
 
 
@@ -108,7 +108,9 @@ def put_files(part: FilesPart, packs: Packs, folder: Path, *, over: bool) -> Pat
             found = store.verify_audit()
             if not found.ok:
                 problem = "; ".join(found.problems[:3])
-                raise VerificationError(f"the memory files of {part.key!r} do not hold: {problem}")
+                raise VerificationError(
+                    f"the memory files of {part.key!r} do not verify: {problem}"
+                )
         aside = None
         if os.path.lexists(place):
             beside = private_folder(folder.parent / ".before-restore")

@@ -107,7 +107,7 @@ def told_of(part: AgentPart, packs: Packs) -> Told:
         raise VerificationError(f"the files of the agent {part.id}: {error}") from None
     is_it = (len(told.files), sum(one.size for one in told.files)) == (part.files, part.size)
     if not is_it or len({one.path for one in told.files}) != part.files:
-        raise VerificationError(f"the files of the agent {part.id} are not those of the backup")
+        raise VerificationError(f"the files of the agent {part.id} differ from those of the backup")
     return told
 
 
@@ -127,10 +127,10 @@ def files_of(part: AgentPart, told: Told, packs: Packs) -> Iterator[tuple[str, b
         data = held[place : place + one.size]
         place += one.size
         if len(data) != one.size or blake3(data).hexdigest() != one.digest:
-            raise VerificationError(f"a file of the agent {part.id} is not what was kept")
+            raise VerificationError(f"a file of the agent {part.id} does not match its digest")
         yield one.path, data
     if place != len(held) or next(refs, None) is not None:
-        raise VerificationError(f"there is more of the agent {part.id} than its files")
+        raise VerificationError(f"the backup has unexpected data for the agent {part.id}")
 
 
 def _ends_a_piece(path: str) -> bool:

@@ -99,12 +99,12 @@ def rows_in(segment: Segment, packs: Packs) -> list[Kept]:
     try:
         rows = _decode(packs.get(segment.log))
     except msgspec.DecodeError as error:
-        raise VerificationError(f"a part of the log cannot be read: {error}") from None
+        raise VerificationError(f"part of the log cannot be read: {error}") from None
     if [row.seq for row in rows] != list(range(segment.first, segment.first + segment.count)):
-        raise VerificationError(f"records after {segment.first} of the log are not in their places")
+        raise VerificationError(f"records after {segment.first} of the log are out of order")
     for row in rows:
         if len(row.body or b"") > DEFAULT_LIMITS.entry_bytes:
-            raise VerificationError(f"record {row.seq} is larger than any may be")
+            raise VerificationError(f"record {row.seq} exceeds the size limit")
     return rows
 
 
@@ -120,7 +120,7 @@ def vectors_in(held: SegmentVectors, packs: Packs) -> Iterator[dict[str, tuple[f
         number += len(found)
         yield found
     if number != held.count:
-        raise VerificationError("there are other numbers of vectors than the backup says")
+        raise VerificationError("the number of vectors differs from the manifest")
 
 
 def _standing(source: Copy, before: Before | None) -> Iterator[tuple[Segment, bool]]:
@@ -183,7 +183,7 @@ def _kept(source: Copy, rows: list[Row], packs: Packs) -> Segment:
     logged = require_logged(source.tree, source.bank, rows, redacted_in(source))
     for row, one in zip(rows, logged, strict=True):
         if one is None and not source.found.fold.is_erased(row.id, source.size):
-            raise VerificationError(f"record {row.seq} is empty, and nobody erased it")
+            raise VerificationError(f"record {row.seq} is empty, but no erasure is logged")
     log = packs.put(_encode([Kept(row.seq, row.id, row.type, row.at, row.body) for row in rows]))
     segment = Segment(first=rows[0].seq, count=len(rows), log=log)
     return _vectored(source.reader, source.bank, segment, [row.id for row in rows], packs)
@@ -244,6 +244,6 @@ def _unpacked(data: bytes, dimensions: int) -> dict[str, tuple[float, ...]]:
     if sys.byteorder == "big":
         numbers.byteswap()
     if len(numbers) != dimensions * len(ids):
-        raise VerificationError("vectors of the backup are cut")
+        raise VerificationError("vectors of the backup are truncated")
     starts = range(0, len(numbers), dimensions)
     return {one: tuple(numbers[at : at + dimensions]) for one, at in zip(ids, starts, strict=True)}

@@ -248,9 +248,7 @@ def opened(data: bytes, kind: type[_T]) -> tuple[_T, str]:
         value = msgspec.convert(payload, resolved(kind))
         (checked,) = check(PayloadType.BACKUP, payload, signatures)
     except (InputError, msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
-        raise VerificationError(
-            f"this is no {kind.__name__.lower()} of a backup: {error}"
-        ) from None
+        raise VerificationError(f"not a backup {kind.__name__.lower()}: {error}") from None
     if not checked.valid:
         raise VerificationError(f"the signature of a backup: {checked.problem}")
     return value, checked.key
@@ -316,4 +314,4 @@ def require_one_each(values: Sequence[str], what: str) -> None:
         VerificationError: If it is.
     """
     if len(set(values)) != len(values):
-        raise VerificationError(f"a backup names a {what} twice")
+        raise VerificationError(f"a backup lists a {what} twice")

@@ -73,7 +73,7 @@ def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> Proved:
     for one in manifest.files:
         found = read_index(packs, one.index, FilesIndex).packs
         if sum(ref.bytes for ref in found) != one.size:
-            raise VerificationError(f"the memory files of {one.key} have another size")
+            raise VerificationError(f"the memory files of {one.key} have a different size")
         proving.read(*found)
         proving.seen.update(ref.name for ref in (one.index, *found))
     return Proved(len(proving.seen), len(proving.unopened))
@@ -142,7 +142,7 @@ class _Proving:
         """Prove a bank, and yield the numbers of records that were."""
         head, _ = believed_head(part.bank, head_of(part))
         if (head.size, head.root) != (part.size, part.root):
-            raise VerificationError("the signed head is not that of the bank of the backup")
+            raise VerificationError("the signed head does not belong to the bank of the backup")
         packs = self._packs
         index = read_index(packs, part.index, Index)
         walk, is_whole = _Walk(part.bank), True
@@ -176,7 +176,7 @@ class _Proving:
                 self.read(*blob.packs)
                 continue
             if size != blob.size:
-                raise VerificationError(f"the blob {blob.digest} has another size")
+                raise VerificationError(f"the blob {blob.digest} has a different size")
         for ref in index.side:
             try:
                 side_in(ref, self._packs)
@@ -210,17 +210,17 @@ class _Walk:
     def require(self, head: Head) -> None:
         """Require that this was the log that was signed."""
         if PREFIX + self._frontier.root.hex() != head.root or self._counts != head.counts:
-            raise VerificationError("the log of the backup is not the one that was signed")
+            raise VerificationError("the log of the backup does not match the signed head")
         if self._empty - self._erased:
             one = min(self._empty - self._erased)
-            raise VerificationError(f"the record {one} is empty, and nobody erased it")
+            raise VerificationError(f"the record {one} is empty, but no erasure is logged")
         for one, result in self._redacted.items():
             returned = one in self._returned and one not in self._forms  # and its id holds
             if one not in self._empty and not returned and self._forms.get(one) != result:
-                raise VerificationError(f"the record {one} is not in the form that was logged")
+                raise VerificationError(f"the record {one} is not in its logged form")
         if self._forms.keys() - self._redacted.keys():
             one = min(self._forms.keys() - self._redacted.keys())
-            raise VerificationError(f"the record {one} is redacted, and nobody logged that")
+            raise VerificationError(f"the record {one} is redacted, but no redaction is logged")
 
     def _require_own(self, row: Kept, body: bytes) -> None:
         try:
@@ -232,7 +232,7 @@ class _Walk:
         except InputError as error:
             raise VerificationError(f"record {row.seq} of the backup: {error.message}") from None
         if record.id != row.id or record.type != row.type:
-            raise VerificationError(f"record {row.seq} of the backup is another one")
+            raise VerificationError(f"record {row.seq} of the backup is a different record")
         if isinstance(model, Erasure):
             self._erased.add(model.entry)
         if isinstance(model, Redaction):

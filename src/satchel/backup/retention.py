@@ -74,7 +74,7 @@ def to_drop(
         UsageError: If a rule is below 0.
     """
     if any(rule < 0 for rule in rules):
-        raise UsageError("a rule of what is kept is 0 or more", field="backup")
+        raise UsageError("a retention rule must be 0 or more", field="backup")
     newest_first = sorted(found, key=lambda one: (one.at, one.id), reverse=True)
     sound = [one for one in newest_first if one.verified]
     if rules.keep_all or not sound:

@@ -225,16 +225,16 @@ def opened_shelf(destination: str, *, create: bool = False) -> Shelf:
         path = destination.removeprefix("file://")
         if not path.startswith("/"):
             raise PathRefusedError(
-                "no destination of backups: file:// is followed by an absolute path",
+                "not a backup destination: file:// needs an absolute path",
                 file=destination,
                 hint="Write it as file:///absolute/folder.",
             )
         return FolderShelf(Path(path), create=create)
     if scheme not in SCHEMES:
         raise PathRefusedError(
-            f"no destination of backups: {scheme}://",
+            f"not a backup destination: {scheme}://",
             file=destination,
-            hint=f"Name a folder, or an address that starts with one of {', '.join(SCHEMES)}.",
+            hint=f"Use a folder, or an address that starts with one of {', '.join(SCHEMES)}.",
         )
     return ObjectShelf(destination)
 

@@ -269,7 +269,8 @@ class _Round:
         seen = None if self._seen is None else self._seen.round
         if seen != _round_of(value):
             raise ChangedError(
-                "somebody else indexes the same source tree", hint="Do it again when that is done."
+                "another process is indexing the same source tree",
+                hint="Run again when that is done.",
             )
 
     def _finish(self, done: Indexed) -> Indexed:

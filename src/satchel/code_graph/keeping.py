@@ -189,7 +189,7 @@ def _decoded(value: bytes, kind: type[_T], form: Any = msgspec.msgpack) -> _T:
         found: _T = form.decode(value, type=resolved(kind))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StoreError(
-            "what is kept of the code is damaged; the memories are not touched by that",
-            hint="Make it again: satchel code index PATH --rebuild",
+            "the stored code index is damaged; memories are not affected",
+            hint="Rebuild it: satchel code index PATH --rebuild",
         ) from error
     return found

@@ -54,7 +54,7 @@ class CodeContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             more = f", and {self.more_callers:,} more" if self.more_callers else ""
             said.append(f"  called by {', '.join(self.callers)}{more}")
         if self.may_call:
-            said.append(f"  {self.may_call:,} more calls of that name, not known whose")
+            said.append(f"  {self.may_call:,} more calls of that name, target unknown")
         return said
 
 

@@ -43,11 +43,11 @@ CLASSES = {
     "T12": "a column of one row gets another row's value",
     "T13": "two rows swap the value of a column",
     "T14": "a row is deleted",
-    "T15": "a row is there twice, under another key",
+    "T15": "a row occurs twice, under another key",
 }
 
 UNBELIEVED = {
-    "side": "kept beside the log; what is made of it is verified or only ranks",
+    "side": "kept outside the log; what is derived from it is verified or only affects ranking",
     "Side": "the same in the graph",
     "words_idx": "the first page of a segment, which is found without; other pages are looked for",
     "words_docsize.origin": "which page of the index SQLite wrote it into; only deleting asks",
@@ -55,14 +55,14 @@ UNBELIEVED = {
     "generation.generation": "the same",
     "Generation.model": "the same in the graph",
     "Generation.generation": "the same",
-    "vector": "the same; what a model made of a text, only the model could tell",
+    "vector": "the same; only the model could verify its output",
     "Vector": "the same in the graph",
     "blob.bank": "a file that no record names; doctor notes those that one names and that are gone",
     "Blob.bank": "the same in the graph",
     "store": "which program made the tables, and their version",
     "Meta": "the same in the graph",
-    "tenant": "which role sees which bank; it holds nothing of a bank",
-    "bank.changed": "when somebody wrote last: makes a reader compare again",
+    "tenant": "which role sees which bank; it contains no bank data",
+    "bank.changed": "time of the last write: makes a reader compare again",
     "bank.changed_by": "the same",
 }
 """Tables, or columns of them, of which an edit need not be found while it changes no answer. The

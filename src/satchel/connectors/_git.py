@@ -102,13 +102,13 @@ class Repository:
             return _hash(said)
         branch = said.removeprefix("ref: ")
         if _is_branch(branch) is None:
-            raise MalformedError("no branch is checked out that could be followed")
+            raise MalformedError("no branch is checked out")
         with suppress(InputError):
             return _hash(self._text(f".git/{branch}"))
         for line in self._folder.read(".git/packed-refs", limit=_MOST_INDEX).split(b"\n"):
             if line[_HASH * 2 :] == b" " + branch.encode():
                 return _hash(line[: _HASH * 2].decode("ascii", "replace"))
-        raise MalformedError("there is no commit yet")
+        raise MalformedError("there are no commits yet")
 
     def _text(self, place: str) -> str:
         return self._folder.read(place, limit=_SMALL).decode("ascii", "replace").strip()
@@ -124,16 +124,16 @@ class Repository:
         found, seen, name = list[Commit](), set[str](), self.head
         while True:
             if name in seen or len(seen) >= _MOST_COMMITS:
-                raise LimitError(f"a history has at most {_MOST_COMMITS:,} commits")
+                raise LimitError(f"a history can have at most {_MOST_COMMITS:,} commits")
             seen.add(name)
             said = self._object(name, "commit")
             tree, made = _tree(said), _committed(said)
             if tree is None or made is None:
-                raise MalformedError("a commit says no state or no time")
+                raise MalformedError("a commit has no tree or no time")
             try:
                 time = format_time(datetime.fromtimestamp(int(made[1]), UTC))
             except (ValueError, OverflowError, OSError):
-                raise MalformedError("a commit says no moment") from None
+                raise MalformedError("a commit has no valid time") from None
             found.append(Commit(time, self._files(tree[1].decode())))
             before = _parent(said.partition(b"\n\n")[0])
             if before is None:
@@ -154,7 +154,7 @@ class Repository:
         if known is not None:
             return known
         if depth >= _DEEPEST:
-            raise LimitError(f"a folder is at most {_DEEPEST} deep")
+            raise LimitError(f"folders can be nested at most {_DEEPEST} deep")
         found = dict[str, str]()
         for mode, name, content in _entries(self._object(tree, "tree")):
             if mode == b"40000":
@@ -177,13 +177,13 @@ class Repository:
             raise MalformedError(f"the object {name[:12]} is damaged: {error}") from None
         head = f"{kind} {len(data)}\0".encode()
         if kind != wanted or hashlib.sha1(head + data, usedforsecurity=False).hexdigest() != name:
-            raise MalformedError(f"the object {name[:12]} is not what its name says")
+            raise MalformedError(f"the object {name[:12]} does not match its name")
         return data
 
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise LimitError(f"a history unpacks to at most {_MOST_BYTES:,} bytes")
+            raise LimitError(f"a history can unpack to at most {_MOST_BYTES:,} bytes")
 
     def _loose(self, name: str) -> tuple[str, bytes] | None:
         try:
@@ -195,7 +195,7 @@ class Repository:
         opened = zlib.decompressobj()
         data = opened.decompress(packed, _MOST_OBJECT)
         if not opened.eof:
-            raise LimitError(f"an object has at most {_MOST_OBJECT:,} bytes")
+            raise LimitError(f"an object can have at most {_MOST_OBJECT:,} bytes")
         self._spend(len(data))
         head, _, rest = data.partition(b"\0")
         return head.partition(b" ")[0].decode("ascii", "replace"), rest
@@ -206,7 +206,7 @@ class Repository:
             place = pack.place_of(key)
             if place is not None:
                 return self._at(pack, place, depth)
-        raise MalformedError(f"the object {name[:12]} is not there")
+        raise MalformedError(f"the object {name[:12]} is missing")
 
     def _at(self, pack: "_Pack", place: int, depth: int) -> tuple[str, bytes]:
         """Return an object of a pack, put together from what it differs from."""
@@ -219,12 +219,12 @@ class Repository:
                 break
             changes.append(data)
             if len(changes) + depth > _LONGEST_CHAIN:
-                raise LimitError(f"a chain of differences has at most {_LONGEST_CHAIN}")
+                raise LimitError(f"a delta chain can have at most {_LONGEST_CHAIN} links")
             if base is not None:
                 name, data = self._packed(base.hex(), depth + len(changes))
                 return name, self._changed(data, changes)
             if not 0 < place_of_base < place:
-                raise MalformedError("a difference to what comes later")
+                raise MalformedError("a delta against a later object")
             place = place_of_base
         return _KINDS[kind], self._changed(data, changes)
 
@@ -240,7 +240,7 @@ class _Pack:
 
     def __init__(self, index: bytes, stream: BinaryIO) -> None:
         if not index.startswith(_INDEX) or stream.read(4) != _PACK:
-            raise MalformedError("a pack of another version")
+            raise MalformedError("unsupported pack version")
         self._stream = stream
         try:
             (count,) = struct.unpack_from(">I", index, 8 + 255 * 4)
@@ -250,9 +250,9 @@ class _Pack:
             self._places: tuple[int, ...] = struct.unpack_from(f">{count}I", index, at)
             self._far = index[at + 4 * count :]
         except struct.error:
-            raise MalformedError("the index of a pack is cut") from None
+            raise MalformedError("the index of a pack is truncated") from None
         if len(self._names) != _HASH * count:
-            raise MalformedError("the index of a pack is cut")
+            raise MalformedError("the index of a pack is truncated")
 
     def place_of(self, key: bytes) -> int | None:
         names, count = self._names, len(self._places)
@@ -274,7 +274,7 @@ class _Pack:
             size |= (byte & 127) << shift
             shift += 7
             if size > _MOST_OBJECT:
-                raise LimitError(f"an object has at most {_MOST_OBJECT:,} bytes")
+                raise LimitError(f"an object can have at most {_MOST_OBJECT:,} bytes")
         if kind == _OFFSET:
             byte = self._byte()
             back = byte & 127
@@ -282,12 +282,12 @@ class _Pack:
                 byte = self._byte()
                 back = (back + 1) << 7 | byte & 127
                 if back > place:
-                    raise MalformedError("a difference to what is not there")
+                    raise MalformedError("a delta against a missing object")
             return kind, size, place - back, None
         if kind == _REFERENCE:
             return kind, size, 0, self._stream.read(_HASH)
         if kind not in _KINDS:
-            raise MalformedError("an object of no kind")
+            raise MalformedError("an object of unknown kind")
         return kind, size, 0, None
 
     def _byte(self) -> int:
@@ -305,13 +305,13 @@ class _Pack:
             parts.append(part)
         data = b"".join(parts)
         if len(data) != size:
-            raise MalformedError("an object of another size than it says")
+            raise MalformedError("an object does not have its declared size")
         return data
 
 
 def _hash(text: str) -> str:
     if _is_hash(text) is None:
-        raise MalformedError("no commit of a repository of SHA-1 is checked out")
+        raise MalformedError("no commit of a SHA-1 repository is checked out")
     return text
 
 
@@ -323,7 +323,7 @@ def _entries(tree: bytes) -> Iterator[tuple[bytes, str, str]]:
         mode, name = tree[at:space], tree[space + 1 : end].decode("utf-8", "replace")
         at = end + 1 + _HASH
         if at > len(tree):
-            raise MalformedError("a folder in the history is cut")
+            raise MalformedError("a folder in the history is truncated")
         if not name.startswith(".") and "/" not in name and "\ufffd" not in name:
             yield mode, name, tree[end + 1 : at].hex()
 
@@ -343,7 +343,7 @@ def _applied(base: bytes, change: bytes) -> bytes:
                 break
         sizes.append(size)
     if sizes[0] != len(base) or sizes[1] > _MOST_OBJECT:
-        raise MalformedError("a difference to another text")
+        raise MalformedError("a delta against another text")
     made = bytearray()
     while at < len(change):
         code = change[at]
@@ -351,15 +351,15 @@ def _applied(base: bytes, change: bytes) -> bytes:
         if code & 128:
             start, count, at = _copied(change, code, at)
             if start + count > len(base):
-                raise MalformedError("a difference to more than there is")
+                raise MalformedError("a delta beyond the end of its base")
             made += base[start : start + count]
         else:
             made += change[at : at + code]
             at += code
         if not code or len(made) > sizes[1]:
-            raise MalformedError("a difference that is none")
+            raise MalformedError("not a valid delta")
     if len(made) != sizes[1]:
-        raise MalformedError("a difference of another size than it says")
+        raise MalformedError("a delta does not have its declared size")
     return bytes(made)
 
 

@@ -29,7 +29,7 @@ _NEEDED = ("prefix", "key", "value", "created_at", "updated_at")
 _TIMES = ("created_at", "updated_at", "expires_at")
 _LIVES = ("expires_at", "ttl_minutes")
 _MOST_FIELDS = 64
-_OTHER_VERSION = "there is another version of it there; --overwrite replaces it"
+_OTHER_VERSION = "another version exists there; --overwrite replaces it"
 _ENDLESS = frozenset({"infinity", "-infinity"})
 _REFUSED = ("22", "54")
 """Classes of errors: a value that the server does not hold, and one that is too long for it."""
@@ -82,7 +82,7 @@ class Columns:
             return None
         missing = [name for name in _NEEDED if name not in items]
         if missing:
-            what = f"`store` has no column `{missing[0]}`; it is not LangGraph's"
+            what = f"`store` has no column `{missing[0]}`; it is not a LangGraph store"
             raise MalformedError(what, file=file, field="store")
         vectors = _columns(connection, f"{schema}.store_vectors")
         return cls(items, {"prefix", "key", "field_name", "embedding"} <= vectors)
@@ -182,7 +182,7 @@ def put(
     values = {name: plain(row.pop(name, None)) for name in (*_TIMES, "ttl_minutes")}
     _fit(values, identity, report)
     for name in sorted(name for name, part in row.items() if part is not None):
-        report.lost(name, "no column of the store", example=identity)
+        report.lost(name, "not a column of the store", example=identity)
     if not columns.items.issuperset(_LIVES):
         for name in _LIVES:
             if values.pop(name) is not None:
@@ -195,7 +195,9 @@ def put(
         by_driver = isinstance(error, DRIVER.DataError) and error.sqlstate is None
         if not by_driver and (error.sqlstate or "")[:2] not in _REFUSED:
             raise
-        return Taken(identity, None, "PostgreSQL holds no such text or number, or no name so long")
+        return Taken(
+            identity, None, "PostgreSQL cannot store this text or number, or a name this long"
+        )
     if known is None:
         return Taken(identity, None, _OTHER_VERSION)
     packed = {name: plain(part) for name, part in vectors.items()} if vectors else {}
@@ -203,7 +205,9 @@ def put(
         known = False
     lost = len(packed) - _count_vectors(connection, columns, (prefix, key), packed)
     if lost:
-        report.lost(VECTORS, "the store has no vectors, or of another length", example=identity)
+        report.lost(
+            VECTORS, "the store has no vectors, or vectors of another length", example=identity
+        )
     return Taken(identity, identity_of(prefix, key), known=known)
 
 
@@ -212,7 +216,7 @@ def _fit(values: dict[str, Any], identity: str, report: Report) -> None:
     for name in _TIMES:
         time = values[name]
         if time is not None and time not in _ENDLESS and read_time(str(time)) is None:
-            report.lost(name, "no time of PostgreSQL", example=identity)
+            report.lost(name, "not a PostgreSQL time", example=identity)
             values[name] = None
     for name in _TIMES[:2]:
         values[name] = values[name] or iso_text(NO_TIME)
@@ -221,7 +225,7 @@ def _fit(values: dict[str, Any], identity: str, report: Report) -> None:
         return
     values["ttl_minutes"] = round(minutes) if isinstance(minutes, int | float) else None
     if values["ttl_minutes"] != minutes:
-        report.lost("ttl_minutes", "PostgreSQL's is whole minutes", example=identity)
+        report.lost("ttl_minutes", "PostgreSQL stores whole minutes", example=identity)
 
 
 def _put_item(

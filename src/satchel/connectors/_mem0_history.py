@@ -72,14 +72,14 @@ class History:
         columns = database.columns("history")
         if not columns and database.columns(_TYPESCRIPT):
             raise MalformedError(
-                "a history of the library for TypeScript, which is kept with another store",
+                "a history of the TypeScript library, which belongs to another store",
                 file=str(database.path),
             )
         if columns and not {*_COLUMNS} <= {*columns}:
             raise MalformedError(
                 "a history of an older Mem0",
                 file=str(database.path),
-                hint="Open it once with Mem0 2, which brings it up to date.",
+                hint="Open it once with Mem0 2, which upgrades it.",
             )
         if columns:
             statement = "SELECT count(*) FROM history WHERE event = ?"
@@ -245,9 +245,9 @@ class Written:
     def _require_columns(self) -> None:
         if {*self._database.columns("history")} != {*_COLUMNS}:
             raise TargetError(
-                "this history has other columns than Mem0 2 has",
+                "this history does not have the columns of Mem0 2",
                 file=str(self._database.path),
-                hint="Open it once with Mem0, which brings it up to date.",
+                hint="Open it once with Mem0, which upgrades it.",
             )
 
     def add(self, rows: Sequence[Row]) -> None:

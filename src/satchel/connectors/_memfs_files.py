@@ -15,7 +15,7 @@ from satchel.seal.records import Sealed
 
 DESCRIPTION = "description"
 _READ_ONLY, _LIMIT, _SKILL = "read_only", "limit", "name"
-_NO_FIELD = "a file of Letta's memory has no such field"
+_NO_FIELD = "a Letta memory file has no such field"
 _HELD = frozenset({"id", "nonce", "type", "kind", "text", "origin"})
 _is_skill = re.compile(r"skills/([^/]+)/SKILL\.md").fullmatch
 
@@ -119,10 +119,10 @@ def _count(record: Sealed, entry: Entry, path: str, report: Report) -> None:
     times = {"created_at", "updated_at"} if origin and origin.provider == MEMFS else set[str]()
     lost = dict.fromkeys(sorted(value.keys() - _HELD - times), _NO_FIELD)
     if type(entry) is not _class_of(path):
-        lost["type"] = "its path says that it is something else"
+        lost["type"] = "its path implies another kind"
     if entry.kind not in (None, BLOCK):
         lost["kind"] = _NO_FIELD
     if origin is not None and origin.provider not in {MEMFS, NAME}:
-        lost["origin"] = "a file does not say where it came from"
+        lost["origin"] = "a file cannot record provenance"
     for name, reason in lost.items():
         report.lost(name, reason, example=record.id)

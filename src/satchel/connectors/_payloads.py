@@ -32,7 +32,7 @@ _TYPESCRIPT = {
 }
 _CASES = {"text_lemmatized", "textLemmatized"}
 
-_NO_PLACE = "Mem0's own store has no place for it"
+_NO_PLACE = "Mem0's own store cannot hold it"
 _SPACE = uuid5(NAMESPACE_URL, "mem0-local")
 _MOST_INTEGER = 2**64 - 1
 
@@ -88,11 +88,11 @@ def payload_of_row(row: Row, report: Report, example: str) -> Payload:
     payload.setdefault(lemmas, payload.get("data"))
     metadata = restore(row.get("metadata") or {})
     if not isinstance(metadata, dict):
-        report.lost("metadata", "Mem0's own store lays its members flat", example=example)
+        report.lost("metadata", "Mem0's own store flattens its members", example=example)
         metadata = {}
     for name, part in metadata.items():
         if name in names:
-            report.lost(f"metadata/{name}", "Mem0 keeps a member of its own there", example=example)
+            report.lost(f"metadata/{name}", "Mem0 uses that member itself", example=example)
         else:
             payload[name] = part
     return payload

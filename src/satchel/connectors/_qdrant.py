@@ -71,9 +71,9 @@ class Folder:
             _made(path)
         elif not (path / _META).is_file():
             raise UnreadableError(
-                "no folder of Qdrant's local mode: there is no meta.json in it",
+                "not a Qdrant local-mode folder: meta.json is missing",
                 file=str(path),
-                hint="Name the client's `path`; with Mem0, that is vector_store.config.path.",
+                hint="Use the client's `path`; with Mem0, vector_store.config.path.",
             )
         self._lock = _locked(path / _LOCK, writes=writes)
         try:
@@ -94,7 +94,7 @@ class Folder:
             MalformedError: If the name is no name.
         """
         if collection in ("", ".", "..") or "/" in collection or "\x00" in collection:
-            raise MalformedError("a collection with no proper name", file=str(self.path / _META))
+            raise MalformedError("a collection with an invalid name", file=str(self.path / _META))
         folder = self.path / "collection" / collection
         if self._writes:
             _make_folders(folder)
@@ -151,7 +151,7 @@ def _make_folders(path: Path) -> None:
     try:
         make_folders(path)
     except OSError as error:
-        problem = f"cannot make the folder: {error.strerror or error}"
+        problem = f"cannot create the folder: {error.strerror or error}"
         raise TargetError(problem, file=str(path)) from error
 
 
@@ -159,13 +159,13 @@ def _read_meta(path: Path) -> dict[str, Any]:
     with reading(path) as stream:
         data = stream.read(_META_BYTES + 1)
     if len(data) > _META_BYTES:
-        raise LimitError("this is too large", file=str(path))
+        raise LimitError("too large", file=str(path))
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedError(f"no JSON: {error}", file=str(path)) from error
+        raise MalformedError(f"not JSON: {error}", file=str(path)) from error
     if not isinstance(found, dict) or not isinstance(found.get("collections"), dict):
-        raise MalformedError("it names no collections", file=str(path), field="collections")
+        raise MalformedError("it lists no collections", file=str(path), field="collections")
     return found
 
 
@@ -231,7 +231,7 @@ class Points:
 
     def _require_table(self) -> None:
         if self._database.columns("points") != ["id", "point"]:
-            raise MalformedError("there is no table of points", file=str(self._database.path))
+            raise MalformedError("the points table is missing", file=str(self._database.path))
 
     def page(
         self,
@@ -252,7 +252,7 @@ class Points:
         if after is not None and not list(
             self._database.rows("SELECT 1 FROM points WHERE rowid = ?", after)
         ):
-            raise MalformedError("no page starts there", field="cursor")
+            raise MalformedError("no page starts at this cursor", field="cursor")
         statement = (
             "SELECT rowid, point FROM points WHERE ? IS NULL OR rowid > ? ORDER BY rowid LIMIT ?"
         )
@@ -293,13 +293,13 @@ class Points:
         try:
             found = unpickled(data) if isinstance(data, bytes) else None
             if not isinstance(found, Model) or found.cls.name != "PointStruct":
-                raise MalformedError("what is there is no point")
+                raise MalformedError("not a point")
             identity = as_json(found.members.get("id"))
             if isinstance(identity, bool) or not isinstance(identity, str | int):
-                raise MalformedError("a point without an id")
+                raise MalformedError("a point without an ID")
             payload = as_json(found.members.get("payload") or {})
             if not isinstance(payload, dict):
-                raise MalformedError("a point that says nothing")
+                raise MalformedError("a point without a payload")
         except SatchelError as error:
             error.byte, error.field = None, f"points/{place}"
             raise error.located(file=str(self._database.path)) from error.__cause__

@@ -33,7 +33,9 @@ class _Shown:
     def of(self, value: Any, depth: int) -> Any:
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
-            raise LimitError("a value of a point is too deep, or names its parts too often")
+            raise LimitError(
+                "a value of a point is nested too deeply, or repeats references too often"
+            )
         if isinstance(value, dict):
             return {self._key(key): self.of(part, depth + 1) for key, part in value.items()}
         if isinstance(value, list | tuple):
@@ -51,7 +53,7 @@ class _Shown:
             return str(found).lower()
         if found is None or isinstance(found, int | float):
             return str(found)
-        raise MalformedError("a member of a point has a name that is no text")
+        raise MalformedError("a member name of a point is not text")
 
 
 def _leaf(value: Any) -> Any:
@@ -65,7 +67,7 @@ def _leaf(value: Any) -> Any:
         return value.total_seconds()
     if isinstance(value, Model) and value.cls == UUID_CLASS:
         return _uuid(value)
-    raise MalformedError("a point holds what has no form in JSON")
+    raise MalformedError("a point contains a value that JSON cannot represent")
 
 
 def _uuid(model: Model) -> str:

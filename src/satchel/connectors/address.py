@@ -47,7 +47,7 @@ class Kind(NamedTuple):
         if unknown:
             raise self.refused(f"no such member: {unknown[0]}")
         if not path:
-            raise self.refused("it names no folder")
+            raise self.refused("the address has no folder")
         # Written as a path somewhere, several slashes became one.
         return Path(re.sub("^/+", "/", unquote(path))).expanduser(), members
 
@@ -67,7 +67,7 @@ def require_whole(text: str) -> str:
     scheme, mark, rest = text.partition("://")
     if mark and scheme in FOLDERS and not rest.startswith("/"):
         raise UsageError(
-            f"not the address of a folder: {text}",
+            f"not a folder address: {text}",
             field=scheme,
             hint=f"Write {scheme}:///path/to/folder, with three slashes, or {scheme}:folder for one"
             " in this folder.",

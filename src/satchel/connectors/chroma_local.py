@@ -87,9 +87,9 @@ class ChromaLocal:
         del overwrite, dry_run
         if writes:
             raise UsageError(
-                "Chroma's own database is only read",
+                "Chroma's own database is read-only",
                 field="output",
-                hint="What a collection takes can be written: --format chroma_get.",
+                hint="To write what a collection accepts: --format chroma_get.",
             )
         folder = address.folder
         self._source = Place(folder / FILE if folder.is_dir() else folder)
@@ -119,7 +119,7 @@ class ChromaLocal:
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
         """Refuse: it is only read."""
         del report
-        return [Taken(one.id, None, "Chroma's own database is only read") for one in batch]
+        return [Taken(one.id, None, "Chroma's own database is read-only") for one in batch]
 
     def close(self) -> None:
         """Let go of the files."""
@@ -131,7 +131,7 @@ def _start(cursor: str | None) -> int:
         return 0
     found = _CURSOR.fullmatch(cursor)
     if found is None:
-        raise MalformedError("no page starts there", field="cursor")
+        raise MalformedError("no page starts at this cursor", field="cursor")
     return int(found[1])
 
 
@@ -143,15 +143,15 @@ def _chosen(segments: Sequence[Segment], address: Address) -> Segment:
         return segments[0]
     if wanted is None and len(segments) > 1:
         raise UsageError(
-            f"there are several collections: {', '.join(names)}",
+            f"several collections exist: {', '.join(names)}",
             file=str(address.folder),
-            hint=f"Say which at the end of the address: ?collection={names[0]}",
+            hint=f"Choose one at the end of the address: ?collection={names[0]}",
         )
     for one in segments:
         if one.name == wanted:
             return one
     raise UnreadableError(
-        "there is no collection" if wanted is None else f"there is no collection {wanted!r}",
+        "there is no collection" if wanted is None else f"no collection named {wanted!r}",
         file=str(address.folder),
-        hint=f"There are: {', '.join(names)}." if names else None,
+        hint=f"Choose from: {', '.join(names)}." if names else None,
     )

@@ -59,7 +59,7 @@ class Address:
         """
         found = connecting.read_address(of_server(text), schema=_SCHEMA)
         if found.bank is not None:
-            raise UsageError("a store of LangGraph has no banks", field="bank")
+            raise UsageError("a LangGraph store has no banks", field="bank")
         return cls(found.url, found.name, found.schema)
 
 
@@ -88,7 +88,7 @@ class LangGraphPostgres:
         checked="2026-11-23",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
         lost_on_writing=(
-            "What part of memory something is, tags, entities, provenance, salience, validity and"
+            "Memory types, tags, entities, provenance, salience, validity and"
             " edges; whether a label of a namespace is a user, an agent or a run."
         ),
         beside=frozenset({VECTORS}),
@@ -136,9 +136,9 @@ class LangGraphPostgres:
                 found = Columns.of(self._connection, schema, name)
         if found is None and needs:
             raise UnreadableError(
-                f"there is no store of LangGraph in the schema {schema!r}",
+                f"no LangGraph store in the schema {schema!r}",
                 file=name,
-                hint="Say where it is: ?schema=NAME.",
+                hint="Set the schema: ?schema=NAME.",
             )
         return found
 
@@ -168,7 +168,7 @@ class LangGraphPostgres:
 
     def _item(self, row: Sequence[Any]) -> dict[str, Any]:
         if row[2] is None:
-            raise LimitError(f"an item has at most {self._most} bytes", field="value")
+            raise LimitError(f"an item can have at most {self._most} bytes", field="value")
         return item_of(row)
 
     def _begin(self, after: tuple[str, str] | None) -> None:
@@ -199,7 +199,7 @@ class LangGraphPostgres:
     def _taken(self, record: Sealed, report: Report) -> Taken:
         entry = record.model
         if not isinstance(entry, Entry) or (entry.text is None and entry.data is None):
-            return Taken(record.id, None, "an item is a text or data")
+            return Taken(record.id, None, "an item must be a text or data")
         row = row_of(record, entry, report)
         if self._columns is None:  # it would be made
             return Taken(record.id, record.id)
@@ -226,5 +226,5 @@ def _after(cursor: str) -> tuple[str, str]:
         with suppress(ValueError, RecursionError):
             found = json.loads(cursor.removeprefix(_CURSOR))
     if type(found) is not list or [type(one) for one in found] != [str, str]:
-        raise MalformedError("no page starts there", field="cursor")
+        raise MalformedError("no page starts at this cursor", field="cursor")
     return found[0], found[1]

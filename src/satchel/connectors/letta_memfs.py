@@ -33,7 +33,7 @@ _TOGETHER = 64
 _MOST_FILES, _DEEPEST = 100_000, 16
 _LOOKED_AT, _LOOKED_BYTES = 32, 65_536
 _CURSOR = "files/"
-_OTHER_VERSION = "there is another text at its path; --overwrite replaces it"
+_OTHER_VERSION = "its path has other text; --overwrite replaces it"
 _KIND = Kind(SCHEME, "folder of Letta's memory", frozenset(), "memfs:///path/to/folder")
 
 
@@ -112,7 +112,7 @@ class LettaMemfs:
             streams=True,
         ),
         lost_on_writing=(
-            "Everything but the words, a description, and whether the agent may write it: times,"
+            "Everything but the text, a description, and the read-only flag: times,"
             " tags, kinds, metadata, scope, provenance and edges."
         ),
     )
@@ -146,7 +146,7 @@ class LettaMemfs:
         if dry_run and not address.folder.exists():
             return
         if not writes and not address.folder.exists():
-            raise UnreadableError("there is no such folder", file=str(address.folder))
+            raise UnreadableError("no such folder", file=str(address.folder))
         self._folder = ContainedFolder(address.folder, create=writes and not dry_run)
         try:
             self._look(with_history=not writes)
@@ -175,11 +175,11 @@ class LettaMemfs:
 
     def _found(self, below: tuple[str, ...]) -> Iterator[str]:
         if len(below) > _DEEPEST:
-            raise LimitError(f"a folder is at most {_DEEPEST} deep", file="/".join(below))
+            raise LimitError(f"folders can be nested at most {_DEEPEST} deep", file="/".join(below))
         for name, kind in self._there.listing(below):
             self._seen += 1
             if self._seen > _MOST_FILES:
-                raise LimitError(f"a folder has at most {_MOST_FILES:,} files")
+                raise LimitError(f"a folder can have at most {_MOST_FILES:,} files")
             path = "/".join((*below, name))
             if name.startswith("."):
                 continue
@@ -215,7 +215,7 @@ class LettaMemfs:
             found = int(number[:9])
             if 0 < found < len(self._paths) and found % _TOGETHER == 0 and str(found) == number:
                 return found
-        raise MalformedError("no page starts there", field="cursor")
+        raise MalformedError("no page starts at this cursor", field="cursor")
 
     def _tell(self, report: Report) -> None:
         for path in self._odd:
@@ -264,7 +264,7 @@ class LettaMemfs:
 
     def _decoded(self, data: bytes) -> str:
         if len(data) > self._limits.entry_bytes:
-            raise LimitError(f"a memory has at most {self._limits.entry_bytes:,} bytes")
+            raise LimitError(f"a memory can have at most {self._limits.entry_bytes:,} bytes")
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -279,7 +279,7 @@ class LettaMemfs:
     def _taken(self, record: Sealed, report: Report) -> Taken:
         entry = record.model
         if not isinstance(entry, Entry) or entry.text is None:
-            return Taken(record.id, None, "a file of Letta's memory is a text")
+            return Taken(record.id, None, "a Letta memory file must be text")
         path = path_of(entry, usual_for(entry, record.id))
         if path in self._given:  # by another one of this transfer
             path = usual_for(entry, record.id)

@@ -73,7 +73,7 @@ def _dimensions(text: str | None) -> int | None:
         return None
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= _MOST_DIMENSIONS):
         raise UsageError(
-            f"vectors have from 1 to {_MOST_DIMENSIONS} dimensions", field="dimensions"
+            f"vectors must have 1 to {_MOST_DIMENSIONS} dimensions", field="dimensions"
         )
     return int(text)
 
@@ -85,17 +85,17 @@ def chosen(folder: Folder, address: Address, *, writes: bool) -> str:
     if wanted is not None:
         if wanted not in folder.collections and not writes:
             raise UnreadableError(
-                f"there is no collection {wanted!r}",
+                f"no collection named {wanted!r}",
                 file=str(folder.path),
-                hint=f"There are: {', '.join(names)}." if names else "There is none.",
+                hint=f"Choose from: {', '.join(names)}." if names else "None exist.",
             )
         return wanted
     if USUAL in names or not names:
         return USUAL
     if len(names) > 1:
         raise UsageError(
-            f"there are several collections: {', '.join(names)}",
+            f"several collections exist: {', '.join(names)}",
             file=str(folder.path),
-            hint=f"Say which: mem0:///folder?collection={names[0]}",
+            hint=f"Choose one: mem0:///folder?collection={names[0]}",
         )
     return names[0]

@@ -38,8 +38,8 @@ _TOGETHER = 256
 _CURSOR = re.compile(r"(points|deleted)/([0-9]{0,18})", re.ASCII)
 _USUAL_DIMENSIONS = 1536
 _OWNERS = ("user_id", "agent_id", "run_id", "userId", "agentId", "runId")
-_OTHER_VERSION = "there is another version of it there; --overwrite replaces it"
-_ONLY_TEXT = "Mem0 keeps text only"
+_OTHER_VERSION = "another version exists there; --overwrite replaces it"
+_ONLY_TEXT = "Mem0 stores text only"
 
 
 class Mem0Local:
@@ -126,7 +126,7 @@ class Mem0Local:
             return self._deleted_page(after)
         if self._points is None:
             if cursor is not None:
-                raise MalformedError("no page starts there", field="cursor")
+                raise MalformedError("no page starts at this cursor", field="cursor")
             return Page([], self._first_deleted())
         refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
         found, following = self._points.page(after, _TOGETHER, refuse)
@@ -177,7 +177,7 @@ class Mem0Local:
 
     def _deleted_page(self, after: int | None) -> Page:
         if not self._include_deleted or (after is not None and not self._was_there(after)):
-            raise MalformedError("no page starts there", field="cursor")
+            raise MalformedError("no page starts at this cursor", field="cursor")
         found = self._gone(after)
         past = list[Past]()
         for _, memory, at in found[:_TOGETHER]:
@@ -217,19 +217,18 @@ class Mem0Local:
         history = self._read_history()
         if history is None:
             report.note(
-                "there is no history.db: what the memories said before is not known"
-                " (name it: mem0:///folder?history=FILE)"
+                "there is no history.db: earlier versions of memories are unknown (to set it: mem0:///folder?history=FILE)"
             )
             return
         if history.messages:
             report.note(
-                f"{history.messages} turns of conversations in history.db are no memories,"
-                " and were left there"
+                f"{history.messages} conversation turns in history.db are not memories, and "
+                "were skipped"
             )
         if history.gone and not self._include_deleted:
             report.note(
-                f"history.db still has the texts of {history.gone} deleted memories;"
-                " they were left there (--include-deleted)"
+                f"history.db still has the texts of {history.gone} deleted memories, which "
+                "were skipped (to include them: --include-deleted)"
             )
 
     def _read_history(self) -> History | None:
@@ -300,7 +299,7 @@ class Mem0Local:
             return self._counted(record, row, report, Taken(record.id, str(name), known=True))
         points[name] = (vectors, payload)
         if not kept:
-            report.lost("id", "the ids of Mem0's own store are UUIDs", example=record.id)
+            report.lost("id", "IDs of Mem0's own store must be UUIDs", example=record.id)
         return self._counted(record, row, report, Taken(record.id, str(name)))
 
     def _vectors_for(
@@ -313,7 +312,7 @@ class Mem0Local:
         if vector is None:
             return kept
         if not self._embeddings:
-            report.note("vectors that came with memories are kept back (--include-embeddings)")
+            report.note("vectors of memories were skipped (to include them: --include-embeddings)")
             return kept
         if default_vector(kept) is not None:
             return kept
@@ -333,7 +332,7 @@ class Mem0Local:
 
     def _open_for_reading(self, folder: Folder) -> None:
         if self.address.history is not None and not self.address.history.is_file():
-            raise UnreadableError("there is no such file", file=str(self.address.history))
+            raise UnreadableError("no such file", file=str(self.address.history))
         path = folder.storage(self.collection)
         if path.exists():
             self._points = Points(path, most_bytes=self._limits.line_bytes)
@@ -362,7 +361,7 @@ class Mem0Local:
 def _read_cursor(cursor: str) -> tuple[str, int | None]:
     found = _CURSOR.fullmatch(cursor)
     if found is None or (found[1] == "points" and not found[2]):
-        raise MalformedError("no page starts there", field="cursor")
+        raise MalformedError("no page starts at this cursor", field="cursor")
     return found[1], int(found[2]) if found[2] else None
 
 

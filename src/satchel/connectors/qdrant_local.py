@@ -46,7 +46,7 @@ _KIND = Kind(
 )
 _TOGETHER = 256
 _CURSOR = re.compile("points/([0-9]{1,18})", re.ASCII)
-_OTHER_VERSION = "there is another version of it there; --overwrite replaces it"
+_OTHER_VERSION = "another version exists there; --overwrite replaces it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Address:
         folder, members = _KIND.read(text)
         distance = members.get("distance")
         if distance is not None and distance not in DISTANCES:
-            raise _KIND.refused(f"a distance is one of {', '.join(DISTANCES)}")
+            raise _KIND.refused(f"the distance must be one of {', '.join(DISTANCES)}")
         return cls(folder=folder, collection=members.get("collection") or None, distance=distance)
 
 
@@ -97,7 +97,7 @@ class QdrantLocal:
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
         lost_on_writing=(
-            "What part of memory something is, its kind and times, entities, provenance, salience,"
+            "Memory types, its kind and times, entities, provenance, salience,"
             " validity, edges and namespaces."
         ),
         beside=frozenset({VECTOR}),
@@ -139,7 +139,7 @@ class QdrantLocal:
         if cursor is not None:
             found = _CURSOR.fullmatch(cursor)
             if found is None or self._points is None:
-                raise MalformedError("no page starts there", field="cursor")
+                raise MalformedError("no page starts at this cursor", field="cursor")
             after = int(found[1])
         if self._points is None:
             return Page([], None)
@@ -169,7 +169,7 @@ class QdrantLocal:
         """Decide about one memory, and add what is to be written."""
         entry = record.model
         if not isinstance(entry, Entry) or not _says_something(entry):
-            return Taken(record.id, None, "a point of Qdrant is a text or data")
+            return Taken(record.id, None, "a Qdrant point must be a text or data")
         row = row_of(record, entry, report)
         name, payload = restore(row["id"]), restore(row.get("payload") or {})
         there = None if self._points is None else self._points.get(name)
@@ -182,7 +182,7 @@ class QdrantLocal:
         if self._made is None and row.get("vector") is not None:
             compared = kinds_of(config)
             if any(compared.get(name) != kind for name, kind in (kinds or {}).items()):
-                reason = "the collection that is there compares its vectors otherwise"
+                reason = "the existing collection uses another distance"
                 report.lost("vector/distance", reason, example=record.id)
         vectors = stored(row.get("vector"), config, report, record.id)
         if there is not None and not vectors:
@@ -226,15 +226,15 @@ def _chosen(folder: Folder, address: Address, *, writes: bool) -> str:
         return names[0]
     if wanted is None and len(names) > 1:
         raise UsageError(
-            f"there are several collections: {', '.join(names)}",
+            f"several collections exist: {', '.join(names)}",
             file=str(folder.path),
-            hint=f"Say which: qdrant:///folder?collection={names[0]}",
+            hint=f"Choose one: qdrant:///folder?collection={names[0]}",
         )
     if wanted not in folder.collections:
         raise UnreadableError(
-            "there is no collection" if wanted is None else f"there is no collection {wanted!r}",
+            "there is no collection" if wanted is None else f"no collection named {wanted!r}",
             file=str(folder.path),
-            hint=f"There are: {', '.join(names)}." if names else None,
+            hint=f"Choose from: {', '.join(names)}." if names else None,
         )
     return wanted
 

@@ -135,7 +135,7 @@ class Recorder:
         new = {kind: one for kind, one in said.items() if one is not None}
         if not new:
             hint = f"Give one of: {', '.join(KINDS)}."
-            raise UsageError("nothing was said to change", field="state", hint=hint)
+            raise UsageError("no change given", field="state", hint=hint)
         place = {**self._place(number=self.tip.number), **msgspec.to_builtins(new)}
         if self.tip.latest:
             place["latest"] = self.tip.latest

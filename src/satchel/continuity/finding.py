@@ -155,7 +155,7 @@ def find(view: View, wanted: str, field: str = "session") -> Logged:
         raise UnknownSessionError(
             f"no conversation {wanted[:80]!r} in this bank",
             field=field,
-            hint="See: satchel session list. Another bank is named with --bank.",
+            hint="See: satchel session list. To use another bank: --bank NAME.",
         )
     if len(found) > 1:
         ids = ", ".join(sorted(one.record.id for one in found)[:_MOST_SHOWN])

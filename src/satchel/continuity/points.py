@@ -157,7 +157,7 @@ def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
     if event in STARTS and key_of(logged) in whole:
         return _of_element(view, start, logged)
     raise UnknownSessionError(
-        "this is not a point of the conversation",
+        "not a point of the conversation",
         field="at",
         hint="See: satchel session checkpoint list SESSION, and satchel session show SESSION.",
     )

@@ -49,25 +49,28 @@ def parts_of(place: Place) -> tuple[str, ...]:
     """
     parts = tuple(place.split("/")) if isinstance(place, str) else place
     if not parts:
-        raise PathRefusedError("a path needs at least one part")
+        raise PathRefusedError("a path must have at least one part")
     total = sum(_length_of(part) + 1 for part in parts)
     if total > LONGEST_PLACE:
-        raise PathRefusedError(f"a path has at most {LONGEST_PLACE:,} bytes, this has {total:,}")
+        raise PathRefusedError(
+            f"a path can have at most {LONGEST_PLACE:,} bytes, this one has {total:,}"
+        )
     return parts
 
 
 def _length_of(part: str) -> int:
     if part in {"", ".", ".."}:
-        raise PathRefusedError(f"a part of a path cannot be {part!r}")
+        raise PathRefusedError(f"a path segment cannot be {part!r}")
     if odd := {"/", "\\", "\0"} & set(part):
-        raise PathRefusedError(f"a part of a path cannot hold {min(odd)!r}: {part[:80]!r}")
+        raise PathRefusedError(f"a path segment cannot contain {min(odd)!r}: {part[:80]!r}")
     try:
         length = len(part.encode())
     except UnicodeEncodeError:
-        raise PathRefusedError(f"a part of a path is not Unicode: {part[:80]!r}") from None
+        raise PathRefusedError(f"a path segment is not Unicode: {part[:80]!r}") from None
     if length > LONGEST_NAME:
         raise PathRefusedError(
-            f"a part of a path has at most {LONGEST_NAME} bytes, this has {length}: {part[:80]!r}"
+            f"a path segment can have at most {LONGEST_NAME} bytes, this one has {length}: "
+            f"{part[:80]!r}"
         )
     return length
 
@@ -342,7 +345,7 @@ def _is_taken(path: Path, within: int) -> bool:
 
 
 def _taken(path: Path) -> TargetExistsError:
-    return TargetExistsError("there is something of that name already", file=str(path))
+    return TargetExistsError("the name already exists", file=str(path))
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

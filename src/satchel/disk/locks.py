@@ -21,13 +21,13 @@ from msgspec import Meta
 
 from satchel.disk.opening import Repair, explaining
 from satchel.disk.private import open_private
+from satchel.disk.waiting import Wait, described
 from satchel.errors import LockedError, SatchelError, UsageError
 from satchel.memory.times import format_time
 from satchel.type_info import resolved
 
 _LONGEST_LINE = 4096
 _FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.1
 _WRITING_A_NAME = 10
 """Pauses given to a holder that has just come and has not written its name yet."""
 
@@ -93,7 +93,8 @@ class ProcessLock:
         Args:
             shared: With others that also share it; otherwise alone. Who holds it alone may also
                 ask for it shared.
-            wait: Seconds to try for; ``math.inf`` for as long as it takes.
+            wait: Seconds to try for; ``math.inf`` for as long as it takes. Who is shown for whom
+                it waits waits longer; see ``disk.waiting``.
 
         Raises:
             LockedError: If another holds it; names the process and says what to do.
@@ -102,14 +103,10 @@ class ProcessLock:
             PathRefusedError: If a link or anything but a file of ours is at the path.
             TargetError: If the lock file cannot be made, or the file system has no locks.
         """
-        end = time.monotonic() + wait
-        pause = _FIRST_PAUSE
+        waiting = Wait(self.path.name, wait, self._other) if wait > 0 else None
         while not self._try(shared=shared):
-            left = end - time.monotonic()
-            if left <= 0:
+            if waiting is None or not waiting.goes_on():
                 raise self._locked()
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def release(self) -> None:
         """Give back what one ``acquire`` took; does nothing when nothing is held."""
@@ -158,6 +155,13 @@ class ProcessLock:
             return None
         return found if _may_live(found) else None
 
+    def _other(self) -> str | None:
+        """Return who holds it, where it is another process."""
+        holder = self.holder()
+        if holder is None or (holder.pid, holder.host) == (os.getpid(), _host()):
+            return None
+        return described(holder.pid) if holder.host == _host() else str(holder)
+
     @contextmanager
     def _holding(self, *, shared: bool, wait: float) -> Iterator[None]:
         self.acquire(shared=shared, wait=wait)
@@ -174,7 +178,7 @@ class ProcessLock:
             if self._handle is not None:
                 if self._shared and not shared:
                     raise UsageError(
-                        "this lock is held shared and asked for alone",
+                        "this lock is held shared and requested exclusively",
                         file=str(self.path),
                         hint="Release it first.",
                     )
@@ -228,12 +232,14 @@ class ProcessLock:
             time.sleep(_FIRST_PAUSE)
         else:
             return LockedError(
-                "another process is using this; it has not given its name, so it may be reading",
+                "another process is using this; it left no name, so it may be reading",
                 file=str(self.path),
-                hint="Wait until it has finished, or close other programs that use this.",
+                hint="Wait until it has finished, or close other programs that use it.",
             )
         if (holder.pid, holder.host) == (os.getpid(), _host()):
-            hint = "It is this very process: use the lock that it holds, or wait for that part."
+            hint = (
+                "This process itself holds the lock: use that lock, or wait until it is released."
+            )
         elif holder.host == _host():
             hint = f"Wait until it has finished, or end it: kill {holder.pid}."
         else:

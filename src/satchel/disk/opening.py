@@ -33,7 +33,11 @@ class Repair(NamedTuple):
     now: int
 
     def __str__(self) -> str:
-        what = "others could reach it" if self.was & _OTHERS else "we could not fully use it"
+        what = (
+            "it was accessible to others"
+            if self.was & _OTHERS
+            else "it was not fully accessible to us"
+        )
         return f"{self.path}: {what} (mode {self.was:04o}); the mode is {self.now:04o} now"
 
 
@@ -92,9 +96,9 @@ def open_file(
     if sole and found.st_nlink > 1:  # none is a file that was replaced since it was opened
         os.close(handle)
         raise PathRefusedError(
-            "this is a file that has a second name elsewhere",
+            "this file has another hard link elsewhere",
             file=str(path),
-            hint="Find out who put it there.",
+            hint="Find out which program created it.",
         )
     return handle
 
@@ -135,7 +139,7 @@ def many_names(found: os.stat_result, path: Path) -> PathRefusedError:
     return PathRefusedError(
         f"this file has {found.st_nlink} names (hard links)",
         file=str(path),
-        hint="Remove the other names, or put a copy in its place.",
+        hint="Remove the other links, or replace it with a copy.",
     )
 
 
@@ -176,7 +180,7 @@ def enforce(handle: int, path: Path, mode: int) -> Repair | None:
 def keeps_no_modes(path: Path) -> PathRefusedError:
     """Return the error for a file system on which nothing can be private."""
     return PathRefusedError(
-        "the file system does not keep permissions, so others may read this",
+        "the file system does not store permissions, so others may read this",
         file=str(path),
         hint="Use a folder on a local disk of this system.",
     )
@@ -192,7 +196,7 @@ def explaining(path: Path, *, writes: bool) -> Iterator[None]:
         UnreadableError: If it refuses and the block only reads.
     """
     if "\0" in str(path):
-        raise PathRefusedError("a name cannot hold a NUL", file=repr(str(path)))
+        raise PathRefusedError("a name cannot contain NUL", file=repr(str(path)))
     try:
         yield
     except OSError as error:
@@ -206,9 +210,9 @@ def _refuse_link(found: os.stat_result, path: Path) -> None:
 
 def _link(path: Path) -> PathRefusedError:
     return PathRefusedError(
-        "this is a link, not one of our own; it was not followed",
+        "this is a symbolic link that Satchel did not create; it was not followed",
         file=str(path),
-        hint="Name the place itself, or remove the link if you did not make it.",
+        hint="Use the target path itself, or remove the link if you did not create it.",
     )
 
 

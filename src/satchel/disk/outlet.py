@@ -61,7 +61,7 @@ class Outlet:
             TargetError: If there is no such folder, or it may not be used.
         """
         if "\0" in str(path):
-            raise TargetError("a file name cannot hold a NUL", file=repr(str(path)))
+            raise TargetError("a file name cannot contain NUL", file=repr(str(path)))
         with explaining(path, writes=True):
             made = cls(os.open(path.parent, _FOLDER), path, strict=False)
         made.called = called
@@ -94,7 +94,7 @@ class Outlet:
             PathRefusedError: If it is no name.
         """
         if name in {"", ".", ".."} or {"/", "\0"} & set(name):
-            raise PathRefusedError("this is no name of a file", file=repr(name))
+            raise PathRefusedError("not a valid file name", file=repr(name))
         return Outlet(os.dup(self._folder), self.path.with_name(name), strict=self._strict)
 
     @property
@@ -191,9 +191,9 @@ class Outlet:
             if self._strict and (found.st_dev, found.st_ino) != self._written:
                 file.close()
                 raise PathRefusedError(
-                    "somebody has put another file in the place of what was written",
+                    "another program replaced the file that was written",
                     file=str(self.path),
-                    hint="Find out who else writes in this folder.",
+                    hint="Find out which other program writes in this folder.",
                 )
         return file
 
@@ -304,13 +304,16 @@ class StagedFolder:
                 found = os.stat(self._path.name, dir_fd=self._above, follow_symlinks=False)
                 if not stat.S_ISDIR(found.st_mode):
                     raise TargetError(
-                        "there is something else of that name than a folder", file=str(self._path)
+                        "the path exists and is not a folder", file=str(self._path)
                     ) from None
                 if not overwrite:
                     raise TargetExistsError(
-                        "the folder is there already",
+                        "the folder already exists",
                         file=str(self._path),
-                        hint="Use --overwrite (overwrite=True) to put it aside.",
+                        hint=(
+                            "Use --overwrite (overwrite=True) to replace it; the old folder is "
+                            "renamed."
+                        ),
                     ) from None
                 return self._replace()
         except OSError as error:
@@ -349,7 +352,7 @@ def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
     """
     if not overwrite and output.status is not None:
         raise TargetExistsError(
-            "the target exists already",
+            "the target already exists",
             file=str(output),
             hint="Use --overwrite (overwrite=True) to replace it.",
         )

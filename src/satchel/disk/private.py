@@ -229,9 +229,9 @@ def _refuse_everyones(found: os.stat_result, path: Path) -> None:
     """Refuse a folder that others need, such as the one for temporary files, before closing it."""
     if found.st_mode & stat.S_ISVTX or os.path.samestat(found, _ROOT.stat()):
         raise PathRefusedError(
-            "this folder is for everyone; state needs a folder of its own",
+            "this folder is shared by all users; state needs a private folder",
             file=str(path),
-            hint="Name a folder inside it.",
+            hint="Use a folder inside it.",
         )
 
 
@@ -321,4 +321,4 @@ def _change_mode(name: str, within: int) -> None:
 
 def _refuse_no_name(path: Path) -> None:
     if path.name in {"", ".."}:
-        raise PathRefusedError("this does not name a file", file=str(path))
+        raise PathRefusedError("not the path of a file", file=str(path))

@@ -75,7 +75,7 @@ def _received(receiver: Connection) -> Iterator[memoryview]:
         try:
             frame = receiver.recv_bytes()
         except (EOFError, OSError) as error:
-            raise UnfinishedError("the process that reads did not get to its end") from error
+            raise UnfinishedError("the reader process ended early") from error
         if frame[:1] == _END:
             return
         yield memoryview(frame)[1:]

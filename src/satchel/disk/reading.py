@@ -163,7 +163,7 @@ def _regular(path: Path) -> int:
     if not stat.S_ISREG(mode):
         os.close(handle)
         what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-        raise UnreadableError(f"this is {what}", file=str(path), hint="Name a file.")
+        raise UnreadableError(f"this is {what}", file=str(path), hint="Give a file.")
     return handle
 
 
@@ -171,7 +171,7 @@ def unreadable(path: ToRead, error: OSError) -> UnreadableError:
     """Return the error to raise when the system refuses to read ``path``."""
     hints = {
         FileNotFoundError: "Check the name.",
-        PermissionError: "Check who may read it.",
+        PermissionError: "Check its permissions.",
     }
     return UnreadableError(
         f"cannot read: {error.strerror or error}", file=str(path), hint=hints.get(type(error))

@@ -121,7 +121,7 @@ class Roots:
         if not text.startswith("/"):
             parts = (*_here(text), *parts)
         if parts[:1] and parts[0] in _SYSTEM:
-            raise ContainmentError("a path cannot lead into a folder of the system", file=text)
+            raise ContainmentError("a path must not be inside a system folder", file=text)
         depth = 0
         for roots in self._lists:
             above = [root for root in roots if _is_in(parts, root) or (itself and parts == root)]
@@ -132,12 +132,10 @@ class Roots:
 
     def _refusal(self, text: str) -> ContainmentError:
         if not all(self._lists):
-            return ContainmentError("no folder is allowed: a list of roots is empty", file=text)
+            return ContainmentError("no folder is allowed: the list of roots is empty", file=text)
         roots = [Path("/", *root) for roots in self._lists for root in roots]
         shown = tuple(dict.fromkeys(map(str, roots)))
-        return ContainmentError(
-            "the path leads out of the folders that are allowed", file=text, roots=shown
-        )
+        return ContainmentError("the path is outside the allowed folders", file=text, roots=shown)
 
 
 def absolute_root(said: Said) -> Said:
@@ -161,7 +159,7 @@ def refuse_control(path: Said) -> None:
     shown = os.fsdecode(path)
     if found := _CONTROL.search(shown):
         raise ContainmentError(
-            f"a path cannot hold the character U+{ord(found[0]):04X}", file=ascii(shown)
+            f"a path cannot contain the character U+{ord(found[0]):04X}", file=ascii(shown)
         )
 
 
@@ -169,12 +167,12 @@ def _root(said: Said) -> _Parts:
     text, parts = _words(said)
     if not text.startswith("/"):
         raise ContainmentError(
-            "a root has to be absolute: a relative one would move with the current folder",
+            "a root must be an absolute path",
             file=repr(text),
-            hint="Write it out from /.",
+            hint="Write the full path, starting with /.",
         )
     if parts[:1] and parts[0] in _SYSTEM:
-        raise ContainmentError("a folder of the system cannot be a root", file=text)
+        raise ContainmentError("a system folder cannot be a root", file=text)
     return parts
 
 
@@ -182,14 +180,14 @@ def _words(said: Said) -> tuple[str, _Parts]:
     """Return a path as text, and its parts, each of them fit to be one plain name."""
     text = os.fspath(said)
     if not isinstance(text, str):
-        raise ContainmentError("a path has to be text", file=repr(said))
+        raise ContainmentError("a path must be text", file=repr(said))
     if odd := _ODD.search(text):
         raise ContainmentError(
-            f"a path cannot hold the character U+{ord(odd[0]):04X}", file=ascii(text)
+            f"a path cannot contain the character U+{ord(odd[0]):04X}", file=ascii(text)
         )
     parts = tuple(part for part in text.split("/") if part not in {"", "."})
     if not parts and not text.startswith("/"):
-        raise ContainmentError("a path needs a name", file=repr(text))
+        raise ContainmentError("a path must have a name", file=repr(text))
     try:
         if parts:
             parts_of(parts)
@@ -197,10 +195,10 @@ def _words(said: Said) -> tuple[str, _Parts]:
         raise ContainmentError(error.message, file=text[:200]) from None
     for part in parts:
         if part.startswith("~"):
-            raise ContainmentError("a path cannot hold a ~: it is not expanded", file=text)
+            raise ContainmentError("a path cannot contain ~: it is not expanded", file=text)
         if part.strip() != part or part.endswith("."):
             raise ContainmentError(
-                "a part of a path cannot begin with a space, nor end with a space or dot",
+                "a path segment cannot begin with a space, nor end with a space or dot",
                 file=repr(text),
             )
     return text, parts
@@ -211,7 +209,7 @@ def _here(text: str) -> _Parts:
     try:
         return tuple(part for part in os.getcwd().split("/") if part)  # noqa: PTH109 - no Path
     except OSError:
-        raise ContainmentError("the current folder is gone", file=text) from None
+        raise ContainmentError("the current folder no longer exists", file=text) from None
 
 
 def _is_in(parts: _Parts, root: _Parts) -> bool:
@@ -252,11 +250,11 @@ def _refuse_shared(found: os.stat_result, path: Path) -> None:
         raise PathRefusedError(
             f"this folder belongs to another user (uid {found.st_uid}; ours is {os.geteuid()})",
             file=str(path),
-            hint="Use one that belongs to the user that this runs as.",
+            hint="Use one that belongs to the user this runs as.",
         )
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         raise PathRefusedError(
-            "everyone may write in this folder",
+            "every user may write in this folder",
             file=str(path),
-            hint="Take that right away (chmod o-w), or use another folder.",
+            hint="Remove that permission (chmod o-w), or use another folder.",
         )

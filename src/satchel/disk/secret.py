@@ -32,7 +32,7 @@ def require_secret(path: Path, found: os.stat_result, what: str) -> None:
         raise PathRefusedError(
             f"{what} is not safe: {exposed.problem}",
             file=str(path),
-            hint=f"If nobody did, close it: {exposed.command}",
+            hint=f"If not, restrict it: {exposed.command}",
         )
 
 

@@ -225,7 +225,7 @@ def making_temporary() -> Iterator[None]:
         raise TargetError(
             f"cannot write temporary data: {error.strerror or error}",
             file=tempfile.gettempdir(),
-            hint="Free some space there, or set TMPDIR to a larger folder.",
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
         ) from error
 
 

@@ -25,12 +25,12 @@ PRIVATE_FOLDER = 0o700
 """Mode of the folders such files are in."""
 
 _ADVICE = {
-    errno.ENOSPC: "The disk is full; nothing was left behind. Free some space and run it again.",
-    errno.EDQUOT: "The quota is used up; nothing was left behind.",
-    errno.EACCES: "Check who may write there.",
+    errno.ENOSPC: "The disk is full; no partial file was left. Free disk space and run again.",
+    errno.EDQUOT: "The quota is used up; no partial file was left.",
+    errno.EACCES: "Check the folder's permissions.",
     errno.EROFS: "The file system is read-only.",
-    errno.ENOENT: "The folder does not exist; make it first.",
-    errno.EFBIG: "The file system does not take files of this size.",
+    errno.ENOENT: "The folder does not exist; create it first.",
+    errno.EFBIG: "The file system does not support files of this size.",
 }
 
 
@@ -211,17 +211,17 @@ def _refuse_odd_target(folder: int, path: Path, *, overwrite: bool) -> None:
     if not overwrite:
         raise _exists(path)
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-        raise TargetError("the target is not a regular file", file=str(path), hint="Name a file.")
+        raise TargetError("the target is not a regular file", file=str(path), hint="Give a file.")
 
 
 def _refuse_no_name(path: Path) -> None:
     if "\0" in str(path):
-        raise TargetError("a file name cannot hold a NUL", file=repr(str(path)))
+        raise TargetError("a file name cannot contain NUL", file=repr(str(path)))
 
 
 def _exists(path: Path) -> TargetExistsError:
     return TargetExistsError(
-        "the target exists already",
+        "the target already exists",
         file=str(path),
         hint="Use --overwrite (overwrite=True) to replace it.",
     )

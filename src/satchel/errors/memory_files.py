@@ -129,6 +129,8 @@ def _said(
 ) -> str:
     if expected_sha is not None and expected_sha != actual_sha:
         if not expected_sha:
-            return "the file is there already, and was only to be created"
-        return f"the file has sha256 {actual_sha or '(none: it is not there)'}, not {expected_sha}"
+            return "the file already exists"
+        return (
+            f"the file has sha256 {actual_sha or '(none: it does not exist)'}, not {expected_sha}"
+        )
     return f"the file is at version {'(unknown)' if actual is None else actual}, not {expected}"

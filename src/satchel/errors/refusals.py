@@ -88,7 +88,7 @@ class ForkedError(VerificationError):
 
 
 class AdoptedError(VerificationError):
-    """A bank of this machine goes on under the key of somebody whom it does not know."""
+    """A bank of this machine was adopted by a key that it does not trust."""
 
     code: ClassVar[str] = "verify.adopted"
 

@@ -53,7 +53,7 @@ class Beyond(Looking):
         """Write bytes; as ``write_text``."""
         data: Any = content
         if not isinstance(data, bytes):
-            raise MemoryStoreError(f"the content is bytes, not {type(data).__name__}")
+            raise MemoryStoreError(f"the content must be bytes, not {type(data).__name__}")
         return self._done(
             Write(
                 said=rel_path,
@@ -311,7 +311,7 @@ class Beyond(Looking):
         with self._store.manifest.looking() as rows:
             paths |= {row.path for row in rows.files() if not row.away}
         done: dict[str, list[str]] = {"created": [], "changed": [], "deleted": []}
-        refused = [f"{ascii(name)[1:-1]}: this name cannot be a path" for name in odd]
+        refused = [f"{ascii(name)[1:-1]}: not a valid path" for name in odd]
         for path in sorted(paths):
             if path == TRANSCRIPT:
                 continue

@@ -99,7 +99,7 @@ class Looking:
             return None
         data = self._store.fetch(row.sha, path)
         if data is None:
-            raise MemoryStoreError("the content of this file is nowhere", path=path)
+            raise MemoryStoreError("the content of this file is missing", path=path)
         return data
 
     @both
@@ -156,7 +156,7 @@ class Looking:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise MemoryStoreError(f"this is no JSON: {error}", path=path) from error
+            raise MemoryStoreError(f"not JSON: {error}", path=path) from error
 
     @both
     def glob(self, pattern: str) -> list[str]:

@@ -214,7 +214,7 @@ class MemoryStore(Beyond):
         """Add messages to the transcript; all of them or, if one cannot be one, none."""
         added = list(messages)
         if not all(isinstance(one, dict) for one in added):
-            raise MemoryStoreError("a message is a dictionary", path=TRANSCRIPT)
+            raise MemoryStoreError("a message must be a dictionary", path=TRANSCRIPT)
         self.messages += added
 
     def flush_messages_sync(self) -> None:
@@ -416,12 +416,12 @@ class MemoryStore(Beyond):
                         path,
                         base.get(path, ""),
                         sha,
-                        message="somebody else saved this file there; nothing was saved",
+                        message="another process saved this file there; nothing was saved",
                     )
             if self.messages[: len(copy.messages)] != copy.messages:
                 raise ConcurrencyError(
                     TRANSCRIPT,
-                    message="the messages there are not continued by these; nothing was saved",
+                    message="these messages do not continue the ones there; nothing was saved",
                 )
             copy.messages[:] = self.messages
             for path in sorted(path for path, sha in there.items() if sha != shas.get(path, "")):

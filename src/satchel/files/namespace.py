@@ -71,15 +71,15 @@ def root_checked(said: str) -> str:
         MemoryStoreError: If it is empty, relative to nothing known, or of an unknown scheme.
     """
     if not said or _ODD.search(said):
-        raise MemoryStoreError(f"this is no storage root: {said!r}", path="storage_root")
+        raise MemoryStoreError(f"not a storage root: {said!r}", path="storage_root")
     scheme, separator, _ = said.partition("://")
     if separator and scheme not in {*SCHEMES, "file"}:
         raise MemoryStoreError(
-            f"a storage root begins with one of {', '.join(SCHEMES)} and ://, or is a path",
+            f"a storage root must be a path, or start with one of {', '.join(SCHEMES)} and ://",
             path="storage_root",
         )
     if ".." in re.split(r"[/\\]", said):
-        raise MemoryStoreError("a storage root has no part '..'", path="storage_root")
+        raise MemoryStoreError("a storage root cannot contain '..'", path="storage_root")
     if not separator:
         said = str(Path(said).expanduser().absolute())
     return _SCRATCH.sub("", said).rstrip("/") or "/"
@@ -96,13 +96,15 @@ def folder_of(place: str) -> Path | None:
     try:
         parts = urlsplit(place)
     except ValueError as error:
-        raise MemoryStoreError(f"this is no place: {error}", path="storage_root") from None
+        raise MemoryStoreError(f"not a valid location: {error}", path="storage_root") from None
     if parts.scheme == "file":
         if parts.netloc not in {"", "localhost"}:
-            raise MemoryStoreError("a file:// place is on this machine", path="storage_root")
+            raise MemoryStoreError(
+                "a file:// location must be on this machine", path="storage_root"
+            )
         return Path(unquote(parts.path))
     if parts.scheme not in SCHEMES:
-        raise MemoryStoreError(f"nothing is known of {parts.scheme}://", path="storage_root")
+        raise MemoryStoreError(f"unknown scheme {parts.scheme}://", path="storage_root")
     return None
 
 

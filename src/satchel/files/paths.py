@@ -44,7 +44,7 @@ def checked(said: Any) -> str:
     if isinstance(said, PurePosixPath):
         said = str(said)
     if not isinstance(said, str):
-        raise MemoryStoreError(f"a path is text, not {type(said).__name__}")
+        raise MemoryStoreError(f"a path must be text, not {type(said).__name__}")
     if said.startswith("/"):
         raise MemoryStoreError("a path must be relative", path=_shown(said))
     parts = [part for part in said.split("/") if part not in {"", "."}]
@@ -57,13 +57,13 @@ def checked(said: Any) -> str:
     path = unicodedata.normalize("NFC", "/".join(parts))
     parts = path.split("/")
     if len(path.encode()) > LONGEST_PATH:
-        raise MemoryStoreError(f"a path has at most {LONGEST_PATH:,} bytes", path=_shown(said))
+        raise MemoryStoreError(f"a path can have at most {LONGEST_PATH:,} bytes", path=_shown(said))
     if max(len(part.encode()) for part in parts) > LONGEST_PART:
         raise MemoryStoreError(
-            f"a part of a path has at most {LONGEST_PART} bytes", path=_shown(said)
+            f"a path segment can have at most {LONGEST_PART} bytes", path=_shown(said)
         )
     if len(parts) > MOST_PARTS:
-        raise MemoryStoreError(f"a path has at most {MOST_PARTS} parts", path=_shown(said))
+        raise MemoryStoreError(f"a path can have at most {MOST_PARTS} segments", path=_shown(said))
     return path
 
 
@@ -130,9 +130,9 @@ class Prefixes:
         for prefix, shown in zip(self._parts, self.paths, strict=True):
             if parts[: len(prefix)] == prefix:
                 raise AccessDenied(
-                    f"what is in {shown}/ is read-only",
+                    f"{shown}/ is read-only",
                     path=path,
-                    hint="Propose it elsewhere; satchel file promote brings it here.",
+                    hint="Write a proposal elsewhere, and promote it: satchel file promote.",
                 )
 
     def holds_some(self, folder: str) -> bool:
@@ -168,7 +168,7 @@ def key_checked(said: Any, what: str = "key") -> str:
         MemoryStoreError: If it is no single plain name.
     """
     if not isinstance(said, str):
-        raise MemoryStoreError(f"a {what} is text, not {type(said).__name__}", path=what)
+        raise MemoryStoreError(f"a {what} must be text, not {type(said).__name__}", path=what)
     if said in {"", ".", ".."} or "/" in said or "\\" in said:
         raise MemoryStoreError(
             f"{what} must be a single path segment, got {said[:_SHOWN]!r}"
@@ -177,10 +177,12 @@ def key_checked(said: Any, what: str = "key") -> str:
             path=what,
         )
     if said.strip() != said:
-        raise MemoryStoreError(f"a {what} has no space at its ends: {said[:_SHOWN]!r}", path=what)
+        raise MemoryStoreError(
+            f"a {what} must not begin or end with a space: {said[:_SHOWN]!r}", path=what
+        )
     _check_part(said, said)
     if len(said.encode()) > LONGEST_PART:
-        raise MemoryStoreError(f"a {what} has at most {LONGEST_PART} bytes", path=what)
+        raise MemoryStoreError(f"a {what} can have at most {LONGEST_PART} bytes", path=what)
     return unicodedata.normalize("NFC", said)
 
 
@@ -188,7 +190,7 @@ def _check_part(part: str, said: str) -> None:
     for sign in part:
         if sign == "\\" or (not sign.isalnum() and unicodedata.category(sign) in _ODD):
             raise MemoryStoreError(
-                f"a path cannot hold the character U+{ord(sign):04X}", path=_shown(said)
+                f"a path cannot contain the character U+{ord(sign):04X}", path=_shown(said)
             )
 
 

@@ -12,10 +12,10 @@ _Parts = list[re.Pattern[str] | None]
 def fitting(pattern: str) -> Callable[[str], bool]:
     """Return what tells whether a path fits; in time that grows with the path alone."""
     if not pattern or len(pattern) > 1_000:  # noqa: PLR2004
-        raise MemoryStoreError("a pattern is a text of at most 1,000 characters")
+        raise MemoryStoreError("a pattern must be text of at most 1,000 characters")
     parts = [part for part in pattern.split("/") if part]
     if parts.count("**") > 4 or any(part.count("*") > 4 for part in parts):  # noqa: PLR2004
-        raise MemoryStoreError("a pattern has at most four stars in a part, and four '**'")
+        raise MemoryStoreError("a pattern can have at most four stars in a segment, and four '**'")
     each: _Parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
 
     def fits(path: str) -> bool:

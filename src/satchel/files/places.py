@@ -132,7 +132,9 @@ def _objects(address: str) -> Objects:
         rest = f"/{rest.lstrip('/')}" if rest.startswith("/") else rest
         file, found, prefix = unquote(rest).partition(".db/")
         if not found:
-            raise MemoryStoreError("sqlite:// names a file that ends with .db", path="storage_root")
+            raise MemoryStoreError(
+                "sqlite:// needs a file whose name ends in .db", path="storage_root"
+            )
         from satchel.files.remote.sqlite_objects import SqliteObjects
 
         return SqliteObjects(Path(file + ".db").expanduser().absolute(), prefix)

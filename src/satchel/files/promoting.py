@@ -56,7 +56,7 @@ class Rule:
         """
         staged, into = checked(self.staged), checked(self.into)
         if f"{into}/".startswith(f"{staged}/") or f"{staged}/".startswith(f"{into}/"):
-            raise MemoryStoreError("the folder of proposals and that of memory are in each other")
+            raise MemoryStoreError("the proposal folder and the memory folder overlap")
         for path in store.list_paths(staged):
             target = into + path[len(staged) :]
             yield self._judged(store, path, target)
@@ -65,12 +65,12 @@ class Rule:
         sha = store.current_sha(path)
         meta = store.get_meta(path)
         if self.actors and (meta is None or meta.updated_by not in self.actors):
-            who = "somebody unknown" if meta is None else meta.updated_by
+            who = "an unknown actor" if meta is None else meta.updated_by
             return Decision(path, target, f"it was written by {who}", sha)
         if meta is not None and meta.bytes > self.most_bytes:
             return Decision(path, target, f"it has more than {self.most_bytes:,} bytes", sha)
         if not self.replace and store.current_sha(target) not in {"", sha}:
-            return Decision(path, target, "there is other text in its place", sha)
+            return Decision(path, target, "the target has other text", sha)
         return Decision(path, target, _flawed(store, path), sha)
 
 
@@ -80,9 +80,9 @@ def _flawed(store: MemoryStore, path: str) -> str | None:
     except MemoryStoreError as error:
         return error.message
     if secrets := find_secrets(text):
-        return f"it holds a secret ({secrets[0].kind})"
+        return f"it contains a secret ({secrets[0].kind})"
     if seen(text).gaps:
-        return "it holds signs that nobody sees"
+        return "it contains invisible characters"
     return None
 
 
@@ -107,6 +107,6 @@ def promote_all(
                     expected_sha=one.sha,
                 )
             except ConcurrencyError:
-                decision = one._replace(reason="it was changed while it was judged")
+                decision = one._replace(reason="it was changed while it was being checked")
         done.append(decision)
     return done

@@ -49,7 +49,7 @@ def _copy(place: Place, copy: Path) -> None:
     with place.open() as stream:
         start = stream.read(_LEAST)
         if not start.startswith(MAGIC):
-            raise MalformedError("not a database of SQLite", file=place.name, byte=0)
+            raise MalformedError("not an SQLite database", file=place.name, byte=0)
         with _guarded(), copy.open("xb") as sink:
             sink.write(start)
             shutil.copyfileobj(stream, sink)
@@ -57,7 +57,7 @@ def _copy(place: Place, copy: Path) -> None:
     # SQLite takes what is missing of the last page for zeros.
     page = int.from_bytes(start[_PAGE_SIZE]) or _LEAST
     if size % (_LARGEST if page == 1 else page):
-        raise MalformedError("the database is cut", file=place.name, byte=size)
+        raise MalformedError("the database is truncated", file=place.name, byte=size)
     for end in _BESIDE:
         beside = place.path.with_name(place.path.name + end)
         with (
@@ -81,7 +81,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        problem = f"what is beside the database cannot be read: {error.strerror}"
+        problem = f"files next to the database cannot be read: {error.strerror}"
         raise MalformedError(problem, file=str(path), byte=0) from error
     with os.fdopen(number, "rb") as stream:
         yield stream
@@ -93,9 +93,9 @@ def _guarded() -> Iterator[None]:
         yield
     except OSError as error:
         raise TargetError(
-            f"cannot keep a copy of the database: {error.strerror or error}",
+            f"cannot copy the database: {error.strerror or error}",
             file=tempfile.gettempdir(),
-            hint="Free some space there, or set TMPDIR to a larger folder.",
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
         ) from error
 
 
@@ -108,7 +108,11 @@ def columns_of(database: Database, table: str, wanted: tuple[str, ...], file: st
     found = database.columns(table)
     missing = [name for name in wanted if name not in found]
     if missing:
-        what = f"`{table}` has no column `{missing[0]}`" if found else f"there is no `{table}`"
+        what = (
+            f"`{table}` has no column `{missing[0]}`"
+            if found
+            else f"the table `{table}` is missing"
+        )
         raise MalformedError(what, file=file, field=table)
     return found
 

@@ -12,7 +12,7 @@ from satchel.seal.encoding.notation import NUMBERS, with_numbers
 
 _MARK = f"number-{os.urandom(16).hex()}-"
 _MARKED = re.compile(f'"{_MARK}([-+.0-9eE]+)"')
-_NAMED = "numbers that JSON has no form for (NaN, Infinity) are written as Python writes them"
+_NAMED = "numbers that JSON cannot represent (NaN, Infinity) are written as in Python"
 
 
 def as_json(

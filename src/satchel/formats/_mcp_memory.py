@@ -168,7 +168,7 @@ class Leaving:
             self._relations.put(_NUMBER.pack(self._count, 0), _pack(_with_kept(row, entry)))
         else:
             self._report.lost(
-                record.type, "the server keeps texts and relations", example=record.id
+                record.type, "the server stores texts and relations only", example=record.id
             )
 
     def entities(self) -> Iterator[Row]:
@@ -200,7 +200,7 @@ class Leaving:
         held = {"entities"} | ({"subject"} if entry.subject == name else set())
         self._lost(record, held, (OBSERVATION,))
         if len(entry.entities) > 1:
-            reason = "an observation is of one entity"
+            reason = "an observation belongs to one entity"
             self._report.lost("entities", reason, example=record.id)
         elif about is not None and about.aliases:
             self._report.lost("entities/aliases", _NO_FIELD, example=record.id)
@@ -253,7 +253,7 @@ class Leaving:
             self._report.lost("kind", _NO_FIELD, example=record.id)
         origin = value.get("origin", {"provider": NAME})
         if origin.get("provider") != NAME or origin.keys() & {"source", "revision"}:
-            reason = "the server does not say where a memory came from"
+            reason = "the server does not record provenance"
             self._report.lost("origin", reason, example=record.id)
 
 

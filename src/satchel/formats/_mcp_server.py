@@ -30,9 +30,9 @@ def require_no_server(path: Path) -> None:
     """
     for process in servers_of(path):
         raise LockedError(
-            f"a memory server has this file (process {process})",
+            f"an MCP memory server is using this file (process {process})",
             file=str(path),
-            hint="Stop the program that runs it first: it writes over what others wrote.",
+            hint="Stop the program that runs it first: it overwrites changes of others.",
         )
 
 

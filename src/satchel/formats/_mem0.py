@@ -372,12 +372,12 @@ def losses_of(value: Row, row: Row) -> dict[str, str]:
         lost["kind"] = _NO_FIELD
     said = value.get("metadata", {}).get(_TYPE)
     if said is not None and procedural != (said == _PROCEDURAL):
-        lost["type"] = "its metadata says another memory_type"
+        lost["type"] = "its metadata has another memory_type"
     if "namespace" in value.get("scope", {}):
         lost["scope/namespace"] = _NO_FIELD
     if _expiry(_get(row, "expiration_date")) != value.get("expires_at"):
-        lost["expires_at"] = "Mem0 keeps the day only"
+        lost["expires_at"] = "Mem0 stores the day only"
     origin = value.get("origin", {"provider": NAME})
     if origin.get("provider") != NAME or origin.keys() & {"source", "revision"}:
-        lost["origin"] = "Mem0 does not say where a memory came from"
+        lost["origin"] = "Mem0 does not record provenance"
     return lost

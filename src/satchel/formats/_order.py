@@ -35,7 +35,7 @@ class Order:
             return
         packed = base64.b64encode(zlib.compress(self._kinds, 9)).decode()
         if len(packed) > _MOST:
-            reading.report.note("memories of one kind will be written after those of another")
+            reading.report.note("memories will be written grouped by kind")
         else:
             reading.container[_MEMBER] = packed
 

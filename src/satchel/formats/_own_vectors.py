@@ -88,11 +88,16 @@ class Outgoing:
             return
         model = there.maker.model
         if self.left:
-            report.note(f"{self.left:,} vectors of {model} stay in the bank: --include-embeddings")
+            report.note(
+                f"{self.left:,} vectors of {model} were not exported; to include them: "
+                "--include-embeddings"
+            )
         if self.written:
             report.note(f"{self.written:,} vectors of {model} go along")
         if self.without:
-            report.note(f"{self.without:,} memories have no vector yet: satchel embed")
+            report.note(
+                f"{self.without:,} memories have no vector yet; to compute them: satchel embed"
+            )
 
 
 class Incoming:
@@ -117,10 +122,10 @@ class Incoming:
         elif mark == mark_of(texts_of(entry)):
             self._to.take(mark, numbers)
         else:
-            self._to.refuse("they were made of another text")
+            self._to.refuse("they were computed from another text")
 
     def tell(self, reading: Reading) -> None:
         """Say what nobody took."""
         if self._left:
-            reason = "vectors of a bank go from bank to bank, by export and import"
+            reason = "vectors of a bank can only be exported and imported into banks"
             reading.report.lost("embedding", reason, count=self._left)

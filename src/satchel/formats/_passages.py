@@ -114,9 +114,9 @@ def losses_of(record: Sealed, entry: Entry) -> dict[str, str]:
         lost["kind"] = _NO_FIELD
     scope = entry.scope
     if scope is not None and not (scope.agent and scope == Scope(agent=scope.agent)):
-        lost["scope"] = "a passage has an agent, and nobody else"
+        lost["scope"] = "a passage has an agent and no other owner"
     if entry.origin is not None and entry.origin.provider != NAME:
-        lost["origin"] = "a passage does not say where it came from"
+        lost["origin"] = "a passage cannot store provenance"
     if record.type != "semantic":
         lost[record.type] = "it becomes a plain passage"
     return lost

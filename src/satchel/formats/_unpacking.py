@@ -42,7 +42,7 @@ class Unpacked:
         while not self._inflate.eof:
             data = self._waiting or self._more()
             if not data:
-                raise MalformedError("the compressed file is cut", byte=self._taken)
+                raise MalformedError("the compressed file is truncated", byte=self._taken)
             try:
                 found = self._inflate.decompress(data, CHUNK)
             except zlib.error as error:
@@ -51,7 +51,7 @@ class Unpacked:
             if found:
                 return self._bounded(found)
         if self._inflate.unused_data or self._more():
-            raise MalformedError("there is something after the compressed data", byte=self._taken)
+            raise MalformedError("unexpected data after the compressed data", byte=self._taken)
         return b""
 
     def _bounded(self, found: bytes) -> bytes:

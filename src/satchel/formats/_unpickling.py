@@ -96,7 +96,7 @@ class _Machine:
                 return self.stack.pop()
             act = operations.get(operation)
             if act is None:
-                problem = f"a pickle that does more than hold data (operation {operation:#04x})"
+                problem = f"a pickle that does more than contain data (operation {operation:#04x})"
                 raise MalformedError(problem, byte=self.at - 1)
             act(self)
 
@@ -251,9 +251,9 @@ def _known(module: str, name: str, machine: _Machine) -> Global:
     found = Global(module, name)
     if found not in _MODELS and found not in _MADE:
         raise MalformedError(
-            f"a pickle that holds a {module[:80]}.{name[:80]}, which is not data",
+            f"a pickle that contains a {module[:80]}.{name[:80]}, which is not data",
             byte=machine.at - 1,
-            hint="Nothing of it was run.",
+            hint="Nothing in it was executed.",
         )
     return found
 

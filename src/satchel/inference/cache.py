@@ -60,8 +60,8 @@ class CachedEmbedder:
         for vector in made:
             if len(vector) != 4 * self.dimensions:
                 raise InferenceError(
-                    f"{self.model} gave {len(vector) // 4} numbers, not {self.dimensions}",
-                    hint="Make the vectors again: satchel embed --rebuild",
+                    f"{self.model} returned {len(vector) // 4} numbers, not {self.dimensions}",
+                    hint="Compute the vectors again: satchel embed --rebuild",
                 )
         found |= zip(wanted, made, strict=True)
         for name in dict.fromkeys(names):

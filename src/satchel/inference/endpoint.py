@@ -44,7 +44,7 @@ def split_url(base_url: str) -> SplitResult:
             return parts
     except ValueError:  # of its brackets, or its port
         pass
-    raise ConfigError("not an address as https://host/v1", field=_FIELD)
+    raise ConfigError("not a URL such as https://host/v1", field=_FIELD)
 
 
 def is_here(base_url: str) -> bool:
@@ -90,12 +90,14 @@ class Endpoint:
     ) -> None:
         parts, field = split_url(base_url), _FIELD
         if parts.username or parts.password or parts.query or parts.fragment:
-            hint = "Name the variable that has the key: inference.key_variable"
-            raise ConfigError("the address holds more than an address", field=field, hint=hint)
+            hint = "Set the name of the variable that has the key: inference.key_variable"
+            raise ConfigError(
+                "the address contains credentials or other parts", field=field, hint=hint
+            )
         if key and parts.scheme == "http" and parts.hostname not in _HERE:
-            raise ConfigError("a key is not sent unencrypted; use https", field=field)
+            raise ConfigError("a key must not be sent unencrypted; use https", field=field)
         if not key.isascii() or not key.isprintable():
-            raise ConfigError("the key has characters that no key has", field="key_variable")
+            raise ConfigError("the key contains invalid characters", field="key_variable")
         self.what: Final = what
         self._parts, self._key = parts, key
         self._timeout, self._pause, self._attempts = timeout, pause, attempts
@@ -167,9 +169,9 @@ class Endpoint:
         while len(read) <= most and (chunk := answer.read1(min(_CHUNK, most + 1 - len(read)))):
             read += chunk
             if time.monotonic() > end:
-                raise TimeoutError("it answers too slowly")
+                raise TimeoutError("it responds too slowly")
         if len(read) <= most and answer.length:
-            raise ConnectionError("its answer broke off")
+            raise ConnectionError("its response was cut off")
         return bytes(read)
 
     def failed(self, what: str, hint: str | None = None) -> InferenceError:
@@ -177,7 +179,7 @@ class Endpoint:
         name = f"{self._parts.hostname}{self._parts.path}"
         if self._key:
             what = what.replace(self._key, "...")
-        return InferenceError(f"the {self.what} gave {what}", file=name, hint=hint)
+        return InferenceError(f"the {self.what} returned {what}", file=name, hint=hint)
 
 
 def _seconds(header: str | None) -> float | None:

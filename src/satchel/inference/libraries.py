@@ -81,11 +81,11 @@ class LibraryEmbedder:
         width = self._dimensions or (matrix.shape[-1] if matrix.ndim == 2 else 0)  # noqa: PLR2004 - rows and columns
         if matrix.shape != (len(texts), width) or not width:
             raise self._failed(
-                f"gave {matrix.shape} numbers, not {width} for each of {len(texts)} texts",
-                hint="Make the vectors again: satchel embed --rebuild",
+                f"returned {matrix.shape} numbers, not {width} for each of {len(texts)} texts",
+                hint="Compute the vectors again: satchel embed --rebuild",
             )
         if not np.isfinite(matrix).all():
-            raise self._failed("gave what is no number of 32 bits")
+            raise self._failed("returned a value that is not a 32-bit number")
         return [row.tobytes() for row in matrix]
 
     def _failed(self, what: str, hint: str | None = None) -> InferenceError:
@@ -123,9 +123,9 @@ class LibraryReranker:
             raise InferenceError(f"the model {self.model} did not score: {error}") from error
         if len(found) != len(texts) or not all(map(isfinite, found)):
             raise InferenceError(
-                f"the model {self.model} gave {len(found)} scores for {len(texts)} texts,"
-                " or what is no number",
-                hint="A cross-encoder gives one number for a question and a text.",
+                f"the model {self.model} gave {len(found)} scores for {len(texts)} texts, or a "
+                "value that is not a number",
+                hint="A cross-encoder returns one number for a query and a text.",
             )
         return found
 
@@ -144,8 +144,7 @@ def _loaded(loaders: Mapping[str, Callable[[str], _Run]], library: str, model: s
     except Exception as error:  # likewise
         raise InferenceError(
             f"the model {library}:{model} cannot be loaded: {error}",
-            hint=f"Download it with {library} first, or name its folder;"
-            " nothing is downloaded here.",
+            hint=f"Download it with {library} first, or use its folder; Satchel downloads nothing.",
         ) from error
 
 
@@ -171,7 +170,7 @@ def _fastembed(name: str) -> Encode:
 
     folder = Path(name).expanduser()
     if folder.is_dir():
-        raise ValueError("fastembed takes a model's name; a folder is for onnx:FOLDER")
+        raise ValueError("fastembed takes a model name; for a folder use onnx:FOLDER")
     model = TextEmbedding(name, local_files_only=True)
 
     def encode(texts: Sequence[str]) -> Any:
@@ -200,7 +199,7 @@ def _text_cross_encoder(name: str) -> Pairs:
 
     folder = Path(name).expanduser()
     if folder.is_dir():
-        raise ValueError("fastembed takes a model's name; a folder is for onnx:FOLDER")
+        raise ValueError("fastembed takes a model name; for a folder use onnx:FOLDER")
     model = TextCrossEncoder(name, local_files_only=True)
 
     def pairs(question: str, texts: Sequence[str]) -> Iterable[Any]:

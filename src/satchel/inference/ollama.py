@@ -122,4 +122,4 @@ class OllamaEmbedder:
             raise self._wrong(error) from None
 
     def _wrong(self, error: Exception) -> InferenceError:
-        return self._endpoint.failed(f"another answer than Ollama's: {error}")
+        return self._endpoint.failed(f"not an Ollama response: {error}")

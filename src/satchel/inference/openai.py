@@ -112,7 +112,7 @@ class OpenAIEmbedder:
         try:
             items = msgspec.json.decode(read, type=resolved(_Answered)).data
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._endpoint.failed(f"no list of vectors: {error}") from None
+            raise self._endpoint.failed(f"not a list of vectors: {error}") from None
         found = {item.index: item.embedding for item in items}
         if len(items) != count or set(found) != set(range(count)):
             raise self._endpoint.failed(f"{len(items)} vectors for {count} texts")
@@ -145,7 +145,7 @@ def packed(endpoint: Endpoint, vector: list[float], dimensions: int) -> bytes:
     except OverflowError:
         found = b""
     if not found or not all(map(isfinite, vector)):
-        raise endpoint.failed("a vector holds what is no number of 32 bits")
+        raise endpoint.failed("a vector contains a value that is not a 32-bit number")
     return found
 
 

@@ -48,7 +48,7 @@ class TimedReranker:
         except Empty:
             raise InferenceError(
                 f"{self.model} took more than {self._timeout:g} s",
-                hint="Name a smaller model, or a longer inference.reranker_timeout.",
+                hint="Use a smaller model, or a longer inference.reranker_timeout.",
             ) from None
         if isinstance(found, SatchelError):
             raise found

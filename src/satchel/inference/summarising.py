@@ -53,7 +53,7 @@ class ChatSummariser:
             found = []
         if len(found) != len(texts):
             raise InferenceError(
-                f"{self.model} gave no list of {len(texts)} summaries",
-                hint="Leave the summariser out: sentences are chosen then.",
+                f"{self.model} returned no list of {len(texts)} summaries",
+                hint="Drop the summariser; sentences are selected instead.",
             )
         return found

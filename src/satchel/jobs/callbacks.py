@@ -62,7 +62,7 @@ def _run(said: Awaitable[Any]) -> None:
     if inspect.iscoroutine(said):
         said.close()
     raise UsageError(
-        "a callback that awaits cannot run while the loop waits for this call",
+        "an async callback cannot run while the event loop waits for this call",
         hint="Use satchel.aio, or a plain callback.",
     )
 

@@ -46,7 +46,7 @@ from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 
 _TOGETHER = 1_000
-_AGAIN = "erased before the store was put back"
+_AGAIN = "erased before the store was rolled back"
 
 Drawn = tuple[Sequence[Sealed], GivenUp | None]
 Drawing = Callable[[TrustedHead, ProvedTree], Drawn]
@@ -130,8 +130,8 @@ class Decider:
     def adopt(self, reason: str | None = None, *, with_loss: bool = False) -> Decision:
         """Go on with a bank whose owners' keys are lost; this owner is the only one from now on.
 
-        That binds nobody else: to all who do not trust this owner's key for the bank it is a
-        stranger's, and those who knew it before refuse it. This machine believes it because the
+        That binds nobody else: to machines that do not trust this owner's key for the bank it is
+        untrusted, and those that knew it before refuse it. This machine trusts it because the
         adoption is in its witness.
 
         Args:
@@ -152,8 +152,8 @@ class Decider:
                 return self._admitting(found, tree, self.writer.did)
             if self.owner.did in found.authority.owners:
                 raise UsageError(
-                    "the key is that of an owner of the bank already",
-                    hint="So it is not lost; it can admit this machine: satchel bank admit.",
+                    "the key already belongs to an owner of the bank",
+                    hint="It is not lost, so it can admit this machine: satchel bank admit.",
                 )
             compared = self._compared(found, tree, None)
             if compared.refusal is not None and not with_loss:
@@ -163,7 +163,7 @@ class Decider:
         examined = examine(self.store, self.bank)
         if not examined.is_sound:
             raise VerificationError(
-                f"the store is not sound: {examined.shown[0].message}",
+                f"the store is damaged: {examined.shown[0].message}",
                 file=self.store.name,
                 hint="Nothing was adopted. Repair the store first, or find a better copy.",
             )
@@ -306,8 +306,11 @@ def forget(store: Store, bank: str, *, witness: Witness) -> bool:
     with store.reading() as reader:
         if reader.head(bank) is not None:
             raise UsageError(
-                "the bank is not gone",
+                "the bank is not missing",
                 file=store.name,
-                hint="If it lacks something, an owner can accept that: satchel bank accept-loss.",
+                hint=(
+                    "If records are missing, an owner can accept the loss: satchel bank "
+                    "accept-loss."
+                ),
             )
     return witness.forget(bank)

@@ -22,7 +22,7 @@ from satchel.seal.tree import Frontier
 from satchel.stores._threads import is_searched
 
 _BLOCK = 1 << BLOCK_BITS
-_HINT = "The store was changed from outside. See: satchel doctor --deep, and --repair."
+_HINT = "The store was changed by another program. See: satchel doctor --deep, and --repair."
 
 Progress = Callable[[int, int], None]
 """Called now and then with the records done and the records there are."""
@@ -53,20 +53,22 @@ def audit(reader: Reader, view: ProvedRows, progress: Progress | None = None) ->
             )
         rows = view.require_rows(stored)
         for place in reader.misindexed(bank, rows):
-            raise VerificationError(f"record {place} is not found by its id or words", hint=_HINT)
+            raise VerificationError(
+                f"record {place} cannot be found by its ID or words", hint=_HINT
+            )
         searched.update(row.seq for row in rows if row.text and is_searched(row))
         _require_vectors(reader, bank, generations, [row.id for row in rows])
         links += {Linked(row.seq, link) for row in rows for link in row.links}
         if progress is not None:
             progress(places.stop, size)
     if PREFIX + frontier.root.hex() != view.head.root:
-        raise VerificationError("the records are not those that were signed", hint=_HINT)
+        raise VerificationError("the records are not the signed ones", hint=_HINT)
     if sorted(reader.every_link(bank)) != sorted(links):
-        raise VerificationError("the index of links is not what the records make", hint=_HINT)
+        raise VerificationError("the link index does not match the records", hint=_HINT)
     if set(reader.word_positions(bank)) != searched:
-        raise VerificationError("the index of words has other records", hint=_HINT)
+        raise VerificationError("the word index does not match the records", hint=_HINT)
     if any(generations.values()):
-        raise VerificationError("there are vectors of no record", hint=_HINT)
+        raise VerificationError("there are vectors without a record", hint=_HINT)
     _require_blobs(reader, bank)
 
 
@@ -101,4 +103,4 @@ def _require_blobs(reader: Reader, bank: str) -> None:
                 f"the bytes of a file cannot be read: {error.message}", field=digest, hint=_HINT
             ) from None
         if read != size:
-            raise VerificationError("a file has another size", field=digest, hint=_HINT)
+            raise VerificationError("a file has a different size", field=digest, hint=_HINT)

@@ -200,7 +200,7 @@ def founding(bank: Sealed) -> Authority:
         VerificationError: If it is not a bank record.
     """
     if not isinstance(bank.model, Bank):
-        raise VerificationError("the first record of the log is not that of a bank")
+        raise VerificationError("the first record of the log is not a bank record")
     return Authority(frozenset(bank.model.owner_keys), name=bank.model.name)
 
 

@@ -25,8 +25,8 @@ class BankStanding(StrEnum):
     OWN = "own"
     """It trusts the bank's owners, or has added to the bank before."""
 
-    STRANGER = "stranger"
-    """All is proved, but by keys that anybody may have made."""
+    UNTRUSTED = "untrusted"
+    """All is verified, but by keys that this machine does not trust."""
 
 
 class Seen(NamedTuple):
@@ -113,13 +113,13 @@ def require_continues(
     if (head.epoch, head.size) < (seen.epoch, seen.size):
         raise RolledBackError(
             f"the store has {head.size} records, {saw.who} saw {seen.size}",
-            hint="It was put back to an older state, or is an old copy. Restore the newer one."
-            " Where that is lost, an owner can accept that: satchel bank accept-loss.",
+            hint="It was reset to an older state, or is an old copy. Restore the newer one; if that"
+            " is lost, an owner can accept the loss: satchel bank accept-loss.",
         )
     raise ForkedError(
-        f"the store's first {seen.size} records are not those that {saw.who} saw",
-        hint="Somebody wrote another history. Restore a copy that agrees. Where this one is to"
-        " count, an owner can accept it: satchel bank accept-loss.",
+        f"the first {seen.size} records of the store differ from those that {saw.who} saw",
+        hint="Its history was replaced. Restore a copy that matches; to continue with this one, an"
+        " owner can accept it: satchel bank accept-loss.",
     )
 
 
@@ -155,33 +155,33 @@ def _standing(
     if authority.owned_by(known):
         return BankStanding.OWN
     if adoption is None:
-        return BankStanding.OWN if own or trusted is None else BankStanding.STRANGER
+        return BankStanding.OWN if own or trusted is None else BankStanding.UNTRUSTED
     if any(head.size > adoption.resumed.size and contains(tree, head) for head in own):
         return BankStanding.OWN  # adopted on this machine
     if own or known & authority.former:
         raise AdoptedError(
-            f"the bank goes on under {adoption.key}, which no owner of it had a part in",
-            hint="Anybody can adopt a copy. Restore your own; or, if you know whose key this is,"
-            " trust it as an owner of this bank.",
+            f"the bank was adopted by {adoption.key}, without any of its owners",
+            hint="Anybody can adopt a copy. Restore your own; or, if you know the owner of this"
+            " key, trust it for this bank: satchel key trust KEY --bank ID.",
         )
-    return BankStanding.STRANGER
+    return BankStanding.UNTRUSTED
 
 
 def _forked(one: Ended) -> str:
     return (
-        f"record {one.place} is a second succession of {one.key}, to {one.heir}; it does not count."
-        " Whoever made it has the old key: satchel key revoke"
+        f"record {one.place} is a second succession of {one.key}, to {one.heir}, and is ignored."
+        " Its author has the old key: satchel key revoke"
     )
 
 
 def _note(saw: Seen, decided: Decided) -> str:
     decision = decided.decision
     named = decision.abandoned
-    by = "the one who adopted the bank" if decided.action == ADOPTED else "an owner"
+    by = "the adopter of the bank" if decided.action == ADOPTED else "an owner"
     text = (
-        f"{saw.who} saw {saw.head.size} records of this bank; {by} decided at {decided.at} that"
-        f" it goes on from the first {decision.resumed.size}"
+        f"{saw.who} saw {saw.head.size} records of this bank; {by} decided at {decided.at} to "
+        f"resume from the first {decision.resumed.size}"
     )
     if named != Point.of(saw.head):
-        text += f", knowing of {named.size if named is not None else decision.resumed.size}"
+        text += f", aware of {named.size if named is not None else decision.resumed.size}"
     return f"{text}: {decision.reason}" if decision.reason else text

@@ -146,7 +146,7 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
                     tell(head.size + pairs[-1][0].seq + 1, 2 * head.size)
                 there = Counter(reader.every_link(bank))
                 for seq in sorted({one.place for one in (there - made) + (made - there)}):
-                    found.note(Flaw.INDEX, "the index has other links than it makes", seq)
+                    found.note(Flaw.INDEX, "the index has other links than the record", seq)
         except StoreError as error:
             found.note(Flaw.STRUCTURE, error.message)
     return found
@@ -202,7 +202,7 @@ class _Log:
         bank = self._head.bank
         for seq in places:
             if seq not in rows:
-                self._found.note(Flaw.MISSING, "a record is not there", seq)
+                self._found.note(Flaw.MISSING, "a record is missing", seq)
                 self._whole = False
         some = [rows[seq] for seq in places if seq in rows]
         leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in some]
@@ -211,7 +211,7 @@ class _Log:
             self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
         for row, leaf in zip(some, leaves, strict=True):
             if not stands(self._tree, row.seq, leaf):
-                self._found.note(Flaw.LEAF, "not the record that was logged there", row.seq)
+                self._found.note(Flaw.LEAF, "not the record logged at this position", row.seq)
             self._look_at_body(row)
 
     def finish(self) -> Fold | None:
@@ -226,7 +226,7 @@ class _Log:
         fold.take(self._facts, head.size)
         for seq, identity in self._empty:
             if not fold.is_erased(identity, head.size):
-                found.note(Flaw.BODY, "it is empty, and nobody erased it", seq)
+                found.note(Flaw.BODY, "it is empty, but no erasure is logged", seq)
         for seq, identity, found_there in self._damaged:
             form = fold.redacted(identity, head.size)
             if not fold.is_erased(identity, head.size) and form != found_there:
@@ -287,10 +287,10 @@ def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examin
     by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
     for stored, own in pairs:
         if own.body is None and stored.body is not None:
-            found.note(Flaw.RETURNED, "it was erased or redacted, and has its bytes again", own.seq)
+            found.note(Flaw.RETURNED, "it was erased or redacted, but has its bytes again", own.seq)
         elif stored.columns() != own.columns():
-            found.note(Flaw.COLUMN, "a column says something else than the log", own.seq)
+            found.note(Flaw.COLUMN, "a column differs from the log", own.seq)
         if by_id.get(own.id) != own.seq:
-            found.note(Flaw.INDEX, "it is not found by its id", own.seq)
+            found.note(Flaw.INDEX, "it cannot be found by its ID", own.seq)
         elif own.seq in misindexed or not reader.is_indexed(found.bank, own):
-            found.note(Flaw.INDEX, "it is not found by its links or words", own.seq)
+            found.note(Flaw.INDEX, "it cannot be found by its links or words", own.seq)

@@ -114,17 +114,19 @@ def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
     if not stored.signed:
         raise UnfinishedCopyError(
             f"a copy of the bank {bank} to this store is not complete",
-            hint="Go on with it: satchel store copy, with the same two stores. Where nobody copied"
-            " it here, somebody took its signed head away: keep the files, see satchel doctor.",
+            hint=(
+                "Resume it: satchel store copy, with the same two stores. If it was not copied, "
+                "its signed head was removed: keep the files, and run satchel doctor."
+            ),
         )
     head = _parsed(stored, bank)
     peaks = [stored.peaks[start : start + _HASH] for start in range(0, len(stored.peaks), _HASH)]
     try:
         frontier = Frontier(head.size, peaks)
     except ValueError:
-        raise VerificationError("the head does not go with its tree", hint=_DOCTOR) from None
+        raise VerificationError("the head does not match its tree", hint=_DOCTOR) from None
     if PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
-        raise VerificationError("the head does not go with its tree", hint=_DOCTOR)
+        raise VerificationError("the head does not match its tree", hint=_DOCTOR)
     return head, frontier
 
 
@@ -192,10 +194,12 @@ def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError |
     if witnessed is None:
         return UnknownBankError(f"there is no bank {bank} here", file=name)
     return RolledBackError(
-        f"the bank {bank} is gone; this machine saw it with {witnessed.size} records",
+        f"the bank {bank} is missing; this machine has seen it with {witnessed.size} records",
         file=name,
-        hint="Restore it from a backup. Where there is none: satchel bank accept-gone. An old copy"
-        " of it that turns up later is then believed.",
+        hint=(
+            "Restore it from a backup. If there is none: satchel bank accept-gone. After that, an "
+            "old copy would be accepted."
+        ),
     )
 
 
@@ -289,11 +293,11 @@ def _told(
         for row, logged in zip(some, require_logged(tree, bank, some), strict=True):
             if logged is None:
                 raise VerificationError(
-                    f"record {row.seq} is empty, and of a type that is not erased", hint=_DOCTOR
+                    f"record {row.seq} is empty, but its type is never erased erased", hint=_DOCTOR
                 )
             found.append((row.seq, *logged))
     if hidden:
-        raise VerificationError("records that speak of others are hidden", hint=_DOCTOR)
+        raise VerificationError("records about other records are hidden", hint=_DOCTOR)
     return found
 
 
@@ -307,5 +311,5 @@ def _parsed(stored: StoredHead, bank: str) -> Head:
     if not signature.valid:
         raise VerificationError(f"the head's signature: {signature.problem}", hint=_DOCTOR)
     if signed.signed.bank != bank:
-        raise VerificationError("the head is that of another bank", hint=_DOCTOR)
+        raise VerificationError("the head belongs to another bank", hint=_DOCTOR)
     return signed.signed

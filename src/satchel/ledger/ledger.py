@@ -171,7 +171,7 @@ class Ledger:
             SlotTakenError: If a record speaks of what a current one speaks of already.
             RedactionRefusedError: If a form is not one of what it redacts.
             ErasureRefusedError: If what it erases has to stay, or it was erased itself.
-            ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
+            ReadOnlyStoreError: If no key may sign here, or the bank is untrusted.
             VerificationError: If the store is not what it was.
             StoreError: If it cannot be written; nothing of this append is kept then.
         """
@@ -555,7 +555,7 @@ class _Transaction:
 
     def begin_import(self, size: int | None = None) -> None:
         if size not in (None, self.after.head.size):
-            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+            raise ChangedError("it was changed by another process", hint="Read it again.")
         self._import = self._ledger._begun(self.after)  # noqa: SLF001 - a part of it
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
@@ -580,7 +580,7 @@ class _Transaction:
             is_stored = stored == self._digest.value
         if not is_stored:
             raise StoreDamagedError(
-                "what was logged reads back otherwise; nothing of it was committed",
+                "the logged records read back differently; nothing was committed",
                 hint="The disk may be failing. See: satchel doctor --deep.",
             )
 
@@ -598,8 +598,8 @@ def _first(records: Sequence[Sealed | None]) -> Sealed:
 
 
 def _require_known(found: TrustedHead) -> None:
-    if found.verdict.standing is BankStanding.STRANGER:
+    if found.verdict.standing is BankStanding.UNTRUSTED:
         raise ReadOnlyStoreError(
-            "this machine knows none of the bank's owners",
-            hint="Trust the owner's key, or: satchel bank adopt. It can be read as it is.",
+            "the bank is untrusted: its owners' keys are not trusted on this machine",
+            hint="Trust its owner, or adopt it: satchel key trust, satchel bank adopt.",
         )

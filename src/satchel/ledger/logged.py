@@ -90,6 +90,6 @@ class Unchanged(NamedTuple):
 def misled(row: Row) -> VerificationError:
     """Return the error of a store whose columns are not those of a record."""
     return VerificationError(
-        f"the index says something else of record {row.seq} than the record does",
-        hint="The store was changed from outside. See: satchel doctor.",
+        f"the index contradicts record {row.seq}",
+        hint="The store was changed by another program. See: satchel doctor.",
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -22,7 +23,7 @@ from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.linking.traversal import Kinds, Linked, Walked
 from satchel.ports.rows import PENDING, Filter, Link, Row, derive_row
-from satchel.ports.store import ColumnBlock, Marked, Reader
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, Reader
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import PREFIX, Sealed, hash_without_id
 
@@ -52,7 +53,7 @@ class ProvedRows:
         self.signed: Final = found.stored.signed
         """The same head with its signature, as canonical JSON."""
         self.standing: Final = found.verdict.standing
-        """Whether the bank is this machine's own, or a stranger's."""
+        """Whether the bank is this machine's own, or untrusted."""
         self.notes: Final = found.verdict.notes
         """Sentences for whoever reads: what this machine saw of the bank and was given up."""
         self.authority: Final = found.authority
@@ -167,7 +168,9 @@ class ProvedRows:
             StoreError: If the store cannot be walked.
         """
         if not isinstance(self._reader, Walked):
-            raise StoreError("links of this store cannot be walked along")
+            raise StoreError("links of this store cannot be followed")
+        if self._columns.is_sparing(self, self._stamp) and not self._has_links(ends, incoming):
+            return []  # whatever the standing of records is
         self.require_columns()
         found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
         made = self._links_made({linked.place for linked in found})
@@ -175,6 +178,10 @@ class ProvedRows:
             if link not in made.get(place, ()):
                 raise _mislinked(place)
         return found
+
+    def _has_links(self, ends: Sequence[str], incoming: bool) -> bool:  # noqa: FBT001 - as there
+        neighbours = partial(self._reader.neighbours, self._bank, incoming=incoming)
+        return any(True for end in ends for _ in neighbours(end))
 
     def require_columns(self, *names: str) -> None:
         """Require that columns of all rows are what the records say, and their standing the log's.
@@ -187,24 +194,53 @@ class ProvedRows:
         """
         self._columns.require(self, frozenset(names), self._stamp)
 
-    def _require_columns(self, wanted: Filter, *, first: int = 0, by_bytes: bool = False) -> None:
+    def require_excluded(self, rows: Iterable[Row]) -> None:
+        """Require the standing of rows that a question leaves out for what their columns say.
+
+        Raises:
+            VerificationError: If the log does not say so of one.
+        """
+        marked = [
+            Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
+            for row in rows
+            if row.retired is not None or row.hold
+        ]
+        self._columns.require_met(self, marked, self._stamp)
+
+    def _require_columns(
+        self,
+        wanted: Filter,
+        *,
+        first: int = 0,
+        by_bytes: bool = False,
+        standing: bool = True,
+    ) -> None:
         """Require that the columns hold by which a filter looks for records.
 
         Args:
             wanted: The filter.
             first: Position from which on.
             by_bytes: Whether records are skipped by their bytes, which are those of their id.
+            standing: As ``VerifiedColumns.require`` takes it.
         """
         if wanted.types is not None and wanted.types <= COUNTED:
             self._columns.require_types(self, wanted.types, self._stamp, first=first)
         names = columns_of(wanted) | ({"id"} if by_bytes else set())
-        self._columns.require(self, names, self._stamp, first=first)
+        self._columns.require(self, names, self._stamp, first=first, standing=standing)
 
     def column_blocks(
-        self, names: Sequence[str], first: int, end: int | None
+        self,
+        names: Sequence[str],
+        first: int,
+        end: int | None,
+        *,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterable[ColumnBlock]:
         """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
-        return self._reader.column_blocks(self._bank, names, first=first, end=end)
+        return self._reader.column_blocks(
+            self._bank, names, first=first, end=end, bits=bits, marked=marked
+        )
 
     def require_counted(self, types: frozenset[str]) -> None:
         """Require that all records of types are there, by their leaves and the head's counts."""
@@ -310,7 +346,7 @@ class ProvedRows:
         rows = sorted(self._reader.at(self._bank, places), key=attrgetter("seq"))
         if [row.seq for row in rows] != list(places):
             raise VerificationError(
-                "records are missing", hint="The store was changed from outside."
+                "records are missing", hint="The store was changed by another program."
             )
         require_leaves(self._tree, self._bank, rows)
         return rows
@@ -325,6 +361,6 @@ def is_unlikely(row: Row, likely: Likely) -> bool:
 
 def _mislinked(place: int) -> VerificationError:
     return VerificationError(
-        f"the index says of record {place} that it links what it does not",
-        hint="The store was changed from outside. See: satchel doctor.",
+        f"the index has links that record {place} does not have",
+        hint="The store was changed by another program. See: satchel doctor.",
     )

@@ -38,7 +38,7 @@ from satchel.seal.tree import Frontier
 DAMAGED = "damaged/"
 """Start of the names under which damaged bytes are kept beside the log."""
 
-REASON = "damaged: the bytes no longer gave the id"
+REASON = "damaged: the bytes no longer match the ID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _derive_again(
 ) -> tuple[Head, Fold]:
     stored = writing.head(bank)
     if stored is None:
-        raise _hopeless(store, "it is gone")
+        raise _hopeless(store, "it is missing")
     head, frontier = believed_head(bank, stored)
     tree = ProvedTree(frontier, nodes_of(writing, bank))
     if found.counts[Flaw.NODE]:
@@ -99,7 +99,7 @@ def _derive_again(
         if row.type in FOLDED and (opened := opened_body(row)) is not None
     ]
     if len(facts) != sum(head.counts.get(name, 0) for name in FOLDED):
-        raise _hopeless(store, "records that say what became of others are gone")
+        raise _hopeless(store, "records about other records are missing")
     fold = Fold()
     fold.take(facts, head.size)
     writing.rewrite(bank, _wrong_rows(writing, head, fold))
@@ -175,7 +175,7 @@ def _is_told(row: Row, fold: Fold, head: Head) -> bool:
 
 def _hopeless(store: Store, why: str) -> StoreDamagedError:
     return StoreDamagedError(
-        f"the bank cannot be put right: {why}",
+        f"the bank cannot be repaired: {why}",
         file=store.name,
         hint="Nothing was changed. Restore a backup; keep this file as it is.",
     )

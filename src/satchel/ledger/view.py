@@ -1,6 +1,8 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -10,6 +12,7 @@ from satchel.ledger.logged import Import, Likely, Logged, Promotion, Said, Uncha
 from satchel.ledger.proved import ProvedRows, is_unlikely
 from satchel.ports.blobs import verified
 from satchel.ports.rows import Filter, Row, SessionIndexed
+from satchel.ports.store import WordsApart
 from satchel.ports.vectors import Generation, Given
 from satchel.seal.log import LeafProof
 from satchel.seal.records import PREFIX
@@ -20,6 +23,7 @@ _MANY = 1024
 
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
+_NOW = (None, False, False)
 _Some = TypeVar("_Some")
 
 
@@ -195,7 +199,8 @@ class View(ProvedRows):
     def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
         """Return the places and scores of current records that words nominate, best first.
 
-        Nothing of it is proved. Fewer than ``limit`` are all there are.
+        Nothing of it is proved. Fewer than ``limit`` are all there are. Whoever leaves some out for
+        their standing has it verified: ``require_excluded``.
 
         Args:
             text: Words.
@@ -203,11 +208,27 @@ class View(ProvedRows):
             wanted: Leaves out what it does not nominate.
         """
         hidden = self._fold.open_spans(self.head.size)
+        find = partial(self._reader.candidates, self._bank, text, limit=limit, without=hidden)
+        is_current = wanted is None or (wanted.as_of, wanted.retired, wanted.held) == _NOW
+        if is_current and self._is_sparing():
+            if wanted is None:
+                return dict(find())
+            self._require_columns(wanted, standing=False)
+            # In an index of words alone nothing is retired. Where nothing that is nominated has a
+            # mark, the filter's condition that it has none leaves nothing out.
+            found = dict(find(wanted=replace(wanted, retired=True, held=True)))
+            if not self._has_marks(list(found)):
+                return found
         self._require_columns(wanted or _CURRENT)
-        found = self._reader.candidates(
-            self._bank, text, limit=limit, wanted=wanted, without=hidden
-        )
-        return dict(found)
+        return dict(find(wanted=wanted))
+
+    def _has_marks(self, places: Sequence[int]) -> bool:
+        rows = self._reader.at(self._bank, places)
+        return any(row.retired is not None or row.hold for row in rows)
+
+    def _is_sparing(self) -> bool:
+        """Tell whether rows that words nominate are verified as they are met."""
+        return isinstance(self._reader, WordsApart) and self._columns.is_sparing(self, self._stamp)
 
     def ranked(
         self, scores: Mapping[int, float], wanted: Filter | None = None
@@ -444,7 +465,7 @@ class View(ProvedRows):
             proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
             leaf = proof.leaf(self._bank)
             if not audit_holds(leaf, row.seq, self.head.size, paths[row.seq], root):
-                raise VerificationError(f"the stored tree does not prove record {row.seq}")
+                raise VerificationError(f"the stored tree does not verify record {row.seq}")
             found[row.id] = proof
         return found
 

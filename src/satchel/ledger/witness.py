@@ -302,7 +302,7 @@ class Witness:
         """
         new = set(positions)
         if min(new, default=0) < 0:
-            raise ValueError("positions are counted from 0")
+            raise ValueError("positions start at 0")
         return self._change_removed(bank, lambda held: held | new)
 
     def _advance(self, path: Path, folder: int, new: Witnessed, line: bytes) -> Recorded:
@@ -409,7 +409,7 @@ class Witness:
         if path is None:
             found = _BANK.fullmatch(bank)
             if found is None:
-                raise MalformedError(f"not the id of a bank: {bank[:80]!r}", field="bank")
+                raise MalformedError(f"not a bank ID: {bank[:80]!r}", field="bank")
             self._paths[bank + suffix] = path = self.folder / (found[1] + suffix)
         return path
 

@@ -27,7 +27,7 @@ def agent_name(text: str) -> str:
     """
     if not is_agent_name(text):
         raise UsageError(
-            f"no agent can have the name {text[:_SHOWN]!r}",
+            f"not a valid agent name: {text[:_SHOWN]!r}",
             field="agent",
             hint="1 to 64 letters, digits, _ and -, the first a letter or a digit.",
         )

@@ -146,13 +146,13 @@ def said_from(value: object) -> Said:
     more = {name: part for name, part in value.items() if name not in _MEMBERS}
     for name in ("role", "name", "created_at"):
         if type(known.get(name, "")) is not str:
-            raise MalformedError("this has to be text", field=name)
+            raise MalformedError("must be text", field=name)
     if not known.get("role"):
-        raise MalformedError("a message needs a role, such as user or assistant", field="role")
+        raise MalformedError("a message must have a role, such as user or assistant", field="role")
     if "created_at" in known:
         moment = read_time(known["created_at"])
         if moment is None:
-            raise MalformedError("this names no moment", field="created_at")
+            raise MalformedError("not a valid time", field="created_at")
         known["created_at"] = moment
     return Said(**known, more=more)
 

@@ -56,7 +56,7 @@ def format_time(moment: datetime) -> str:
         ValueError: If ``moment`` has no time zone; guessing one would be inventing a fact.
     """
     if moment.tzinfo is None:
-        raise ValueError("a time without a zone names no moment")
+        raise ValueError("a time must have a time zone")
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix(_UTC) + "Z"
 
 

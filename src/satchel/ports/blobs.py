@@ -114,8 +114,8 @@ def verified(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
         held = piece
     if PREFIX + hasher.hexdigest() != digest:
         raise VerificationError(
-            f"the blob {digest} is not what was put there",
-            hint="The store was changed from outside. Put it there again from its source.",
+            f"the blob {digest} does not match its digest",
+            hint="The store was changed by another program. Store it again from its source.",
         )
     if held:
         yield held

@@ -68,7 +68,7 @@ def require_content(draft: Model) -> None:
     named = ", ".join(f"`{name}`" for name in found[:_MOST_NAMED])
     skip = "--skip-bad skips and counts such records."
     hint = f"If one of {named} is the text: --text-member {found[0]}. " if found else ""
-    raise MalformedError("there is no text in it", hint=hint + skip)
+    raise MalformedError("it contains no text", hint=hint + skip)
 
 
 def with_text_of(draft: Model, name: str) -> Model:

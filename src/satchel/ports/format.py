@@ -155,7 +155,7 @@ class Reading:
 
         JavaScript cuts texts between the two halves of an emoji, and writes what is left.
         """
-        self.report.lost("character", "half of one, which is no text, becomes U+FFFD")
+        self.report.lost("character", "an unpaired surrogate, which is not text, becomes U+FFFD")
 
 
 @dataclass(slots=True, kw_only=True)

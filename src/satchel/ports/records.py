@@ -27,7 +27,9 @@ _FREE: Final = ("metadata", "properties")
 _HOLDERS: Final = frozenset({"metadata", "payload", "value", "attributes", "properties"})
 """Members of the records of sources that become one of these."""
 
-NO_PLACE = "the format has no place for who redacted a memory and when; the words that are left go"
+NO_PLACE = (
+    "the format cannot store who redacted a memory and when; only the remaining text is written"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +156,7 @@ class RecordSet:
         result = digest(line)
         shape, _ = open_shape(line)
         if f"{shape.id} {result}".encode() not in self._results():
-            raise MalformedError(
-                "a redacted form without the redaction that allows it", field="nonce"
-            )
+            raise MalformedError("a redacted memory without its redaction record", field="nonce")
         return opened_form(line, result)[0]
 
     def _located(self, error: InputError, section: str, span: Span, index: int) -> SatchelError:
@@ -213,10 +213,10 @@ def opened_records(path: ToRead, limits: Limits) -> Iterator[RecordSet]:
             artifact = stack.enter_context(opening(path, limits))
         except SdkFile:
             raise MalformedError(
-                "not one of our artifacts, but a file of the published SDK",
+                "not a Satchel artifact, but a file of the published SDK",
                 file=str(path),
                 byte=0,
-                hint="Say --from pam_sdk.",
+                hint="Use --from pam_sdk.",
             ) from None
         statement = artifact.statement
         totals = Totals(statement.body_hash, statement.root_hash, statement.counts)

@@ -37,9 +37,7 @@ class Registry(Mapping[str, Format]):
     def __getitem__(self, name: str) -> Format:
         where = self._modules.get(name)
         if where is None:
-            raise UnknownFormatError(
-                f"there is no format {name!r}", hint=f"Known: {', '.join(self)}."
-            )
+            raise UnknownFormatError(f"unknown format {name!r}", hint=f"Known: {', '.join(self)}.")
         loaded = where.load() if isinstance(where, EntryPoint) else import_module(where)
         found = getattr(loaded, "FORMAT", loaded)
         if not isinstance(found, Format):
@@ -85,14 +83,14 @@ class Registry(Mapping[str, Format]):
                 raise trouble
             _require_readable(place)
             raise UnknownFormatError(
-                "no format recognises this",
+                "unrecognised format",
                 file=place.name,
                 hint=self._nearest(place),
             )
         raise UnknownFormatError(
-            f"this could be any of {', '.join(claims)}",
+            f"ambiguous format: could be {', '.join(claims)}",
             file=place.name,
-            hint="Say which with --from.",
+            hint="Choose one with --from.",
         )
 
     def _nearest(self, place: Place) -> str:
@@ -105,7 +103,7 @@ class Registry(Mapping[str, Format]):
             if any(own.endswith(one) for own in found.info.suffixes for one in endings[-1:])
         ]
         named = f" Files like this one can be: {', '.join(near[:_NEAREST])}." if near else ""
-        return f"Say what it is with --from.{named} All formats: satchel formats."
+        return f"Set the format with --from.{named} All formats: satchel formats."
 
     @property
     def _modules(self) -> dict[str, str | EntryPoint]:
@@ -126,14 +124,14 @@ def _require_readable(place: Place) -> None:
         raise EmptyInputError("the file is empty", file=place.name)
     if place.head.startswith(_UTF16):
         raise MalformedError(
-            "the text is UTF-16, as Windows PowerShell writes it",
+            "the text is UTF-16, as written by Windows PowerShell",
             file=place.name,
             byte=0,
             hint="Save it as UTF-8 again.",
         )
     if _is_tar(place.head):
         raise MalformedError(
-            "this is a tar archive", file=place.name, byte=0, hint="Unpack it, and name the folder."
+            "this is a tar archive", file=place.name, byte=0, hint="Unpack it, and use the folder."
         )
 
 

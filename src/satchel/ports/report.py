@@ -10,8 +10,8 @@ _PLACES = 1000
 _KINDS, _OTHER = 30, "other"
 _BAD = {
     "input.malformed": "malformed",
-    "input.limit": "over a bound",
-    "value.refused": "holds what no record can",
+    "input.limit": "over a limit",
+    "value.refused": "contains a value no record can have",
 }
 
 
@@ -108,7 +108,7 @@ class Report:
             return None
         one = self.refused[0]
         where = f"line {one.line}" if one.line is not None else f"record {one.field}"
-        return f"What there is was left out as bad, the first at {where}: {one.message}."
+        return f"All records were skipped as malformed, the first at {where}: {one.message}."
 
     def note(self, text: str) -> None:
         """Say something worth knowing that is no loss."""

@@ -80,7 +80,7 @@ class Marked(NamedTuple):
 
 
 BLOCK_BITS = 8
-"""Rows whose positions have all but so many bits in common are a block."""
+"""Rows whose positions have all but so many bits in common are a block, unless others are named."""
 
 
 class ColumnBlock(NamedTuple):
@@ -238,7 +238,14 @@ class Reader(Protocol):
         ...
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterable[ColumnBlock]:
         """Return some columns of all rows as they are stored, in one pass and in order.
 
@@ -250,9 +257,11 @@ class Reader(Protocol):
             names: Columns of ``Row``; without any, blocks have nothing but marked rows.
             first: The number of the block to start at.
             end: The number of the block to stop before; None for all blocks there are.
+            bits: How many of the lowest bits of their positions the rows of a block differ in.
+            marked: Whether marked rows are wanted. Without, blocks may have none: that is quicker.
 
         Raises:
-            StoreError: If a row in the stretch of this bank says that it is of another bank.
+            StoreError: If a marked row that is wanted says that it is of another bank.
         """
         ...
 
@@ -340,6 +349,18 @@ class Reader(Protocol):
     def blobs(self) -> Blobs:
         """Bytes of any size, beside the log."""
         ...
+
+
+@runtime_checkable
+class WordsApart(Protocol):
+    """A view of a store whose words nominate rows whatever their columns call them.
+
+    ``Reader.candidates`` does not look at ``retired`` and ``hold`` there, unless a filter asks for
+    it, so an edit of them leaves nothing out. Of what is nominated so, the columns can be verified.
+    """
+
+    words_apart: bool
+    """Always true."""
 
 
 class RowsDigest:

@@ -51,14 +51,16 @@ class Generation:
     def __post_init__(self) -> None:
         if not 1 <= len(self.model) <= _MODEL_CHARACTERS or not _is_text(self.model):
             raise ValueRefusedError(
-                f"the name of a model has 1 to {_MODEL_CHARACTERS} characters", field="model"
+                f"the name of a model must have 1 to {_MODEL_CHARACTERS} characters", field="model"
             )
         if not _is_whole(self.dimensions, 1, MAX_DIMENSIONS):
             raise ValueRefusedError(
-                f"a vector has 1 to {MAX_DIMENSIONS} numbers", field="dimensions"
+                f"a vector must have 1 to {MAX_DIMENSIONS} numbers", field="dimensions"
             )
         if not _is_whole(self.number, 0, _MOST):
-            raise ValueRefusedError("a generation has a whole number from 0", field="generation")
+            raise ValueRefusedError(
+                "a generation must be a whole number from 0", field="generation"
+            )
 
 
 class Packed(NamedTuple):
@@ -91,7 +93,7 @@ def packed(vector: Given, dimensions: int, name: str) -> Packed:
     numbers = _exact(given)
     if numbers is None:
         raise ValueRefusedError(
-            "a vector holds what is no finite number of 64 bits",
+            "a vector contains a value that is not a finite 64-bit number",
             field=name,
             hint="NaN, infinities and larger whole numbers cannot be compared.",
         )
@@ -111,11 +113,11 @@ def unpacked(kept: Packed, dimensions: int) -> tuple[float, ...]:
         ValueError: If it is none of that length, or holds what is no finite number.
     """
     if kept.width not in WIDTHS or len(kept.numbers) != kept.width * dimensions:
-        raise ValueError("a vector has another length than its generation")
+        raise ValueError("a vector does not have the length of its generation")
     numbers = struct.unpack(f"<{dimensions}{'f' if kept.width == WIDTHS[0] else 'd'}", kept.numbers)
     # The sum is no finite number where one of them is none, and hardly ever otherwise.
     if not isfinite(sum(numbers)) and not all(map(isfinite, numbers)):
-        raise ValueError("a vector holds what is no finite number")
+        raise ValueError("a vector contains a value that is not a finite number")
     return numbers
 
 

@@ -80,7 +80,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return embedder.knowing(self.learnt)
         except ValueError as error:
-            hint = "Make the vectors again: satchel embed --rebuild"
+            hint = "Compute the vectors again: satchel embed --rebuild"
             raise StoreError(str(error), hint=hint) from error
 
 

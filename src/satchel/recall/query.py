@@ -85,20 +85,20 @@ class Query:
 
     def __post_init__(self) -> None:
         if self.limit is not None and not 1 <= self.limit <= MOST:
-            raise UsageError(f"a limit is 1 to {MOST}", field="limit")
+            raise UsageError(f"the limit must be 1 to {MOST}", field="limit")
         if self.budget is not None and self.budget < 1:
-            raise UsageError("a budget is 1 token or more", field="budget")
+            raise UsageError("the budget must be at least 1 token", field="budget")
         unknown = sorted(self.components - COMPONENTS)
         if unknown or not self.components:
-            what = f"there is no component {unknown[0]!r}" if unknown else "no component is wanted"
-            hint = f"There are: {', '.join(sorted(COMPONENTS))}."
+            what = f"unknown type {unknown[0]!r}" if unknown else "no type given"
+            hint = f"Choose from: {', '.join(sorted(COMPONENTS))}."
             raise UsageError(what, field="component", hint=hint)
         for name in ("since", "until", "as_of"):
             value = getattr(self, name)
             if isinstance(value, str) and not is_canonical_time(value):
                 raise UsageError(f"{value!r} is not a canonical time", field=name)
         if isinstance(self.as_of, int) and self.as_of < 0:
-            raise UsageError("a log has no size below 0", field="as_of")
+            raise UsageError("the number of records must not be negative", field="as_of")
 
     @property
     def most(self) -> int:

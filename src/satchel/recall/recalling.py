@@ -167,7 +167,7 @@ class _Recall:
         try:
             scores = reranked(reranker, self.query.text, [entry for _, entry, _, _ in first])
         except SatchelError as error:
-            note = f"{reranker.model} did not answer, so the order is without it: {error.message}"
+            note = f"{reranker.model} did not respond; not reranked: {error.message}"
             self._plan = replace(self._plan, reranker_note=note)
             return first
         self._plan = replace(self._plan, reranker=reranker.model)

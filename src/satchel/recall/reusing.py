@@ -98,7 +98,7 @@ def _fitting(
 ) -> Made | str:
     """Return the generation that vectors may go into, or why there is none."""
     if maker.learnt:
-        return "it weighs words by the memories of the bank that they come from"
+        return "its word weights come from the memories of another bank"
     with ledger.reading() as view:
         used, making = in_use(view), under_way(view)
     if used is not None:
@@ -109,9 +109,9 @@ def _fitting(
     try:
         embedder = configured()
     except SatchelError as error:
-        return f"the model that is configured cannot be used: {error.message}"
+        return f"the configured model cannot be used: {error.message}"
     if making is not None and not making.is_of(embedder):
-        return f"vectors of {making.model} are being made"
+        return f"vectors of {making.model} are being computed"
     return _unlike(embedder, maker) or begun(store, ledger, embedder)
 
 
@@ -120,12 +120,12 @@ def _unlike(embedder: Embedder, maker: Maker) -> str:
     if isinstance(embedder, Learning):
         return f"{embedder.model} is configured, which weighs words by the memories of a bank"
     there = Maker(model=embedder.model, dimensions=embedder.dimensions, revision=embedder.revision)
-    return "" if there == maker else _other("what is configured is", there, maker)
+    return "" if there == maker else _other("the configured model is", there, maker)
 
 
 def _other(what: str, there: Maker, maker: Maker) -> str:
     if there.model == maker.model and there.dimensions == maker.dimensions:
-        return f"{what} another make of it"
+        return f"{what} another build of it"
     return f"{what} {there.model}, of {there.dimensions:,} numbers"
 
 

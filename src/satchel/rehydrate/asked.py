@@ -53,7 +53,9 @@ class Weights:
     def __post_init__(self) -> None:
         parts = (self.recency, self.salience, self.similarity, self.depth)
         if min(parts) < 0 or not 0 < sum(parts) < float("inf"):
-            raise UsageError("weights are numbers from 0 on, and not all 0", field="weights")
+            raise UsageError(
+                "weights must be numbers of at least 0, and not all 0", field="weights"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,17 +142,19 @@ class Asked:
 
     def __post_init__(self) -> None:
         if self.budget is not None and self.budget < 1:
-            raise UsageError("a budget is 1 token or more", field="budget")
+            raise UsageError("the budget must be at least 1 token", field="budget")
         if self.style not in STYLES:
-            raise UsageError(f"a style is one of {', '.join(STYLES)}", field="style")
+            raise UsageError(f"the style must be one of {', '.join(STYLES)}", field="style")
         if self.framing not in FRAMINGS:
-            raise UsageError(f"framing is one of {', '.join(FRAMINGS)}", field="framing")
+            raise UsageError(f"the framing must be one of {', '.join(FRAMINGS)}", field="framing")
         if self.enforce not in ENFORCED:
-            raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="enforce")
+            raise UsageError(f"enforce must be one of {', '.join(ENFORCED)}", field="enforce")
         if not 0 <= self.summarised <= self.verbatim <= 1:
-            raise UsageError("thresholds are from 0 to 1, verbatim the higher", field="verbatim")
+            raise UsageError(
+                "thresholds must be from 0 to 1, verbatim the higher", field="verbatim"
+            )
         if not self.max_age > 0:
-            raise UsageError("a greatest age is more than 0 days", field="max_age")
+            raise UsageError("the maximum age must be more than 0 days", field="max_age")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

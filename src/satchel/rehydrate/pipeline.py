@@ -98,9 +98,9 @@ class _Pipeline:
         empty = self._count(self._tools.frame.whole([], left_out_words(_FEW)))
         if empty >= self._budget:
             raise UsageError(
-                f"the frame alone takes {empty} tokens of the {self._budget}",
+                f"the frame alone takes {empty} of the {self._budget}",
                 field="budget",
-                hint="Give it some hundred at least.",
+                hint="Use a budget of at least a few hundred tokens.",
             )
         return self._budget - empty
 
@@ -141,13 +141,15 @@ class _Pipeline:
         held = len(found.held_back) + len(found.unpromoted)
         summariser = f" by {self._tools.summariser.model}" if forms["summary"] else ""
         details = {
-            "rank": f"{ranking.looked_at:,} looked at; compared by {ranking.compared}",
+            "rank": f"{ranking.looked_at:,} considered; compared by {ranking.compared}",
             "compress": f"{forms['verbatim']:,} word for word, {forms['summary']:,} shortened"
             f"{summariser}; {found.irrelevant:,} not relevant,"
-            f" {found.over_budget:,} over the budget",
+            f" {found.over_budget:,} over the token budget",
             "format": f"{self._asked.style}, for {self._profile.name}",
-            "frame": f"{self._asked.framing}; {held:,} held back;"
-            f" {tokens:,} of {self._budget:,} tokens, counted by {counted}",
+            "frame": (
+                f"{self._asked.framing}; {held:,} quarantined; {tokens:,} of {self._budget:,} "
+                f"tokens, counted by {counted}"
+            ),
             "inject": "after the system prompt, before what the user says",
         }
         entries = {"rank": len(ranking.memories)}

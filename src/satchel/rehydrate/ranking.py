@@ -279,7 +279,7 @@ class _Ranking:
 
     def _compared(self, found: Recalled | None) -> str:
         if found is None:
-            return "nothing: no task was told"
+            return "nothing: no task given"
         plan = found.plan
         if plan.model is None:
             compared = "words" + (f" ({plan.note})" if plan.note else "")

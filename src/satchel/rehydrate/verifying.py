@@ -17,7 +17,10 @@ def verified(view: View, around: Around) -> Stage:
         VerificationError: By the view, when a record that is looked at is not what was logged.
     """
     head = view.head
-    bank = f"the head of {head.size:,} records is signed and as witnessed; each record is proved"
+    bank = (
+        f"the head of {head.size:,} records is signed and matches the witness; each record is "
+        "verified"
+    )
     entries = (
         sum(count for kind, count in head.counts.items() if kind in _COMPONENTS)
         if view.is_whole

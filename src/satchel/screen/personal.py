@@ -14,12 +14,12 @@ from satchel.screen.vendors import Found
 
 KINDS: dict[str, str] = {
     "email": "Mail address",
-    "card-number": "Payment card of a known issuer, with a right check digit",
-    "iban": "Bank account by its IBAN, with right check digits",
+    "card-number": "Payment card of a known issuer, with a valid check digit",
+    "iban": "Bank account by its IBAN, with valid check digits",
     "id-number": "Number of a passport, licence, insurance or tax, by its form or its name",
     "phone": "Telephone number, international or as its country writes it",
     "birth-date": "Date of birth, where the text says that it is one",
-    "address": "Street with a number, or a postal code with what stands beside it",
+    "address": "Street with a number, or a postal code with its context",
     "ip-address": "Address of a machine, version 4 or 6",
     "name": "Name after a title, or after words that say that it is one",
 }

@@ -78,15 +78,15 @@ class Redacting:
             raise UsageError(
                 f"not a kind of personal data or secret: {unknown[0][:40]!r}",
                 field="kind",
-                hint=f"One of {', '.join(KINDS)}.",
+                hint=f"Choose from: {', '.join(KINDS)}.",
             )
         if len(texts) > _MOST_TEXTS or any(not text.strip() for text in texts):
-            raise UsageError(f"from 1 to {_MOST_TEXTS} texts that are not empty", field="text")
+            raise UsageError(f"1 to {_MOST_TEXTS} non-empty texts are allowed", field="text")
         for field in fields:
             first = field.split("/")[1] if field.startswith("/") else ""
             if not first or first in _STAYS:
                 raise UsageError(
-                    f"not a member that can be redacted: {field[:80]!r}",
+                    f"this member cannot be redacted: {field[:80]!r}",
                     field="field",
                     hint="Write a JSON pointer such as /text or /metadata/phone.",
                 )

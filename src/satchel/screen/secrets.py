@@ -27,11 +27,11 @@ KINDS: dict[str, str] = {
     "private-key": "Private key: PEM, OpenSSH, PGP, PuTTY",
     **{shape.kind: shape.title for shape in SHAPES},
     "aws-secret-key": "AWS secret access key, under its name or beside its id",
-    "card-number": "Payment card of a known issuer, with a right check digit",
+    "card-number": "Payment card of a known issuer, with a valid check digit",
     "url-password": "Password in an address, such as that of a database",
     "basic-auth": "User and password in an `Authorization: Basic` header",
     "bearer-token": "Token after `Bearer`",
-    "assigned-secret": "Value that its name says is a password, secret, token or key",
+    "assigned-secret": "Value whose name says that it is a password, secret, token or key",
 }
 """What is recognised, and its title; in order of precedence."""
 

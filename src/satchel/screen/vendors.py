@@ -157,7 +157,7 @@ SHAPES = (
     _shape("letta-key", "Letta API key", "sk-let-", r"sk-let-[\w-]{20,}+[\w+/=-]*+"),
     _shape(
         "sk-key",
-        "API key of the older OpenAI shape, as several makers use it",
+        "API key in the older OpenAI form, used by several providers",
         "sk-",
         rf"sk-[A-Za-z0-9]{{32,64}}+{_END}",
         _with_digit,

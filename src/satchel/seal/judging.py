@@ -29,7 +29,7 @@ def verify_file(path: ToRead, policy: TrustPolicy, request: Request | None = Non
     except SdkFile:
         if asked.entry is not None:
             raise UsageError(
-                "chains are followed in artifacts, and this is a file of the SDK",
+                "chains can be followed in artifacts only, and this is an SDK file",
                 file=str(path),
                 hint="Convert it first: satchel convert.",
             ) from None

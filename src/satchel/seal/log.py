@@ -101,7 +101,7 @@ def signed_head(head: Head, key: SigningKey) -> bytes:
         ValueError: As ``sign_head``.
     """
     if head.key != key.did:
-        raise ValueError("a head is signed by the key it names")
+        raise ValueError("a head must be signed by the key it names")
     # Texts and small integers as a rule: sorted encoding is the canonical one then.
     payload = encode_sorted(head)
     if not has_plain_layout(payload):

@@ -86,8 +86,8 @@ class ProvedTree:
         for place, leaf in sorted(leaves.items()):
             if not self._hold({(0, place): leaf}):
                 raise VerificationError(
-                    f"record {place} is not the one that was logged there",
-                    hint="The store was changed from outside. See: satchel doctor.",
+                    f"record {place} is not the record logged at this position",
+                    hint="The store was changed by another program. See: satchel doctor.",
                 )
 
     def root_at(self, size: int) -> bytes:
@@ -100,7 +100,7 @@ class ProvedTree:
         stored = self.fetch([position(node) for node in nodes])
         peaks = {node: self._proved.get(node) or stored.get(position(node), b"") for node in nodes}
         if not self._hold(peaks):
-            raise VerificationError(f"the log's first {size} records cannot be proved")
+            raise VerificationError(f"the log's first {size} records cannot be verified")
         return Frontier(size, peaks.values()).root
 
     def paths(self, places: Sequence[int]) -> dict[int, list[bytes]]:
@@ -119,7 +119,7 @@ class ProvedTree:
         for place, (below, beside) in ways.items():
             nodes = [stored.get(position(node)) for node in below]
             if None in nodes:
-                raise VerificationError(f"what proves record {place} is missing")
+                raise VerificationError(f"the proof of record {place} is missing")
             found[place] = [node for node in nodes if node is not None] + beside
         return found
 

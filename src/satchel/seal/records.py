@@ -102,12 +102,12 @@ def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed
     if not id_holds(record):
         if model.nonce is None:
             raise MalformedError(
-                "a redacted memory, which only the log of its own bank allows",
+                "a redacted memory, which only its own bank can contain",
                 field="nonce",
-                hint="It can be read there, and in files; it is not taken into another bank.",
+                hint="It can be read there and in files, but not imported into another bank.",
             )
         raise MalformedError(
-            "the id is not that of the content", field="id", hint="The record was changed."
+            "the ID does not match the content", field="id", hint="The record was changed."
         )
     return record, model
 
@@ -122,7 +122,7 @@ def open_shape(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed,
     model = shape_of(line)
     check_record(model, len(line), limits)
     if model.id is None:
-        raise MalformedError("a record needs an id", field="id")
+        raise MalformedError("a record must have an ID", field="id")
     return Sealed(model.id, str(model.__struct_config__.tag), line), model
 
 

@@ -26,7 +26,7 @@ def opened_form(body: bytes, result: str) -> tuple[Sealed, Model]:
         MalformedError: If it is another one.
     """
     if digest(body) != result:
-        raise MalformedError("it was redacted, and is not the form that was logged")
+        raise MalformedError("it was redacted, and is not in its logged form")
     record, model = open_shape(body)
     if not isinstance(model, Entry) or (model.nonce is not None and not id_holds(record)):
         raise MalformedError("not a redacted form", field="nonce")
@@ -62,7 +62,7 @@ def require_form_of(form: Model, entry: Model) -> None:
         MalformedError: If it has another id, type, parents or times; ``field`` says which.
     """
     if type(form) is not type(entry) or form.id != entry.id:
-        raise MalformedError("the form of another entry", field="id")
+        raise MalformedError("the redacted form of another entry", field="id")
     for name in _KEPT:
         if getattr(form, name) != getattr(entry, name):
-            raise MalformedError("a redaction keeps this", field=name)
+            raise MalformedError("a redaction cannot change this member", field=name)

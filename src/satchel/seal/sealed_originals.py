@@ -49,7 +49,7 @@ def sealed_original(body: bytes, recipients: Sequence[str], age: Sequence[str] =
         MissingExtraError: If there is one of age, and what encrypts is not installed.
     """
     if not 0 < len({*recipients, *age}) <= MOST_RECIPIENTS:
-        raise SigningKeyError(f"from 1 to {MOST_RECIPIENTS} keys can recover an original")
+        raise SigningKeyError(f"1 to {MOST_RECIPIENTS} keys can recover an original")
     value: dict[str, Any] = {"v": 1}
     if recipients:
         value |= _boxed(body, recipients)

@@ -121,14 +121,14 @@ def _sealed_carefully(
     identity, body = _with_id(canonical_checked({**value, "id": STAND_IN}))
     if claimed is not None and claimed != identity:
         raise ValueRefusedError(
-            f"the id is not that of the content, which is {identity}", field="id"
+            f"the ID does not match the content, whose ID is {identity}", field="id"
         )
     try:
         # A struct made in a program is not checked by anyone before.
         made = _decode_typed(body)
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
-        raise ValueRefusedError(f"no reader would take this: {problem}", field=field) from None
+        raise ValueRefusedError(f"readers would reject this: {problem}", field=field) from None
     check_record(made, len(body), limits)
     return Sealed(identity, value["type"], body)
 
@@ -164,9 +164,9 @@ def derive(
     """
     component = fields.get("type")
     if not isinstance(component, str) or component not in set(Component):
-        raise UsageError(f"an entry's type is one of {', '.join(Component)}", field="type")
+        raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
     if not parents or any(parent.type not in set(Component) for parent in parents):
-        raise UsageError("an entry is derived from at least one entry", field="parent_ids")
+        raise UsageError("an entry must derive from at least one entry", field="parent_ids")
     made = {"created_at": now(), **fields, "parent_ids": [parent.id for parent in parents]}
     cls = ENTRY_CLASSES[Component(component)]
     members = known_members(component)

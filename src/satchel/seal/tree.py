@@ -32,7 +32,7 @@ class Frontier:
         self.size = size
         self.peaks = list(peaks)
         if len(self.peaks) != size.bit_count():
-            raise ValueError("a frontier has one peak for each set bit of its size")
+            raise ValueError("a frontier must have one peak for each set bit of its size")
 
     def append(self, leaf: bytes) -> None:
         """Add one leaf hash."""

@@ -62,10 +62,10 @@ def _cosines(
         if some:
             cosines = way([row for _, row in some], width, unit)
             if any(map(isnan, cosines)):
-                raise ValueError("a vector holds what is no finite number")
+                raise ValueError("a vector contains a value that is not a finite number")
             found += zip((at for at, _ in some), cosines, strict=True)
     if len(found) < len(block):
-        raise ValueError("a vector has another length than its generation")
+        raise ValueError("a vector does not have the length of its generation")
     return found
 
 

@@ -36,5 +36,5 @@ def refuse_doubles(rows: Sequence[Row]) -> None:
         ids.add(row.id)
         if row.slot is not None and row.retired is None:
             if row.slot in seen:
-                raise SlotTakenError(f"there is a current record for {row.slot} already")
+                raise SlotTakenError(f"a current record for {row.slot} already exists")
             seen.add(row.slot)

@@ -123,16 +123,23 @@ class _View:
         return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterable[ColumnBlock]:
-        stop = None if end is None else end << BLOCK_BITS
-        rows = self._rows(bank)[first << BLOCK_BITS : stop]
-        marked = [
+        stop = None if end is None else end << bits
+        rows = self._rows(bank)[first << bits : stop]
+        found = [
             Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
             for row in rows
-            if row.retired is not None or row.hold
+            if marked and (row.retired is not None or row.hold)
         ]
-        return column_blocks(map(attrgetter("seq", *names), rows) if names else (), marked)
+        return column_blocks(map(attrgetter("seq", *names), rows) if names else (), found, bits)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         return [Linked(row.seq, link) for row in self._rows(bank) for link in row.links]
@@ -322,7 +329,7 @@ class _VectorsWriting(_Vectors):
         there = {row.id for row in self._bank(bank).rows}
         for identity in vectors:
             if identity not in there:
-                raise ValueRefusedError("there is no such record in the bank", field=identity)
+                raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         new = {key: packed(vector, count, key) for key, vector in vectors.items()}
         if new:
@@ -343,7 +350,7 @@ class _Blobs(_Beside):
 
     def get(self, bank: str, digest: str) -> Iterator[bytes]:
         if not self.has(bank, digest):
-            raise UnknownBlobError(f"there is no blob {digest} in the bank")
+            raise UnknownBlobError(f"no blob {digest} in the bank")
         return iter(self._bank(bank).blobs[digest])
 
 

@@ -27,8 +27,8 @@ class Mentions:
         found = [needle(name) for name in names]
         wrong = [name for name, one in zip(names, found, strict=True) if one is None]
         if wrong or not found:
-            what = f"nothing to look for in {wrong[0]!r}" if wrong else "no name to look for"
-            raise UsageError(what, field="about", hint="Name a person, an id or an address.")
+            what = f"nothing to search for in {wrong[0]!r}" if wrong else "no name to search for"
+            raise UsageError(what, field="about", hint="Give a person, an ID or an address.")
         self._needles = [one for one in found if one is not None]
 
     def are_in(self, text: str) -> bool:

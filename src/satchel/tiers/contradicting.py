@@ -38,17 +38,17 @@ def change_between(older: Fact, newer: Fact) -> Change | None:
     """Return what changed from one fact to another; None where both may hold."""
     if not _may_differ(older, newer):
         return None
-    turned = _turned(older, newer)
     mine, theirs = older.terms - older.states, newer.terms - newer.states
     if not _same_thing(older, newer, mine, theirs):
         return None
     if older.denials % 2 != newer.denials % 2:
         return Change("negation", older.text[:_SHOWN], newer.text[:_SHOWN])
-    if turned is not None:
-        return Change("state_change", *turned)
+    if older.states != newer.states:
+        turned = _turned(older, newer)
+        return None if turned is None else Change("state_change", *turned)
     before = [one for one in older.numbers if one not in newer.numbers]
     after = [one for one in newer.numbers if one not in older.numbers]
-    if before and after and older.states == newer.states:
+    if before and after:
         return Change("numeric_update", ", ".join(before), ", ".join(after))
     return None
 
@@ -82,6 +82,8 @@ def _same_thing(older: Fact, newer: Fact, mine: frozenset[str], theirs: frozense
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     """Return how much two sets have in common, from 0 to 1; nothing is not like nothing."""
+    if one == other:  # as tags and concepts of most that are compared are
+        return 1.0 if one else 0.0
     both = len(one & other)
     if not both:
         return 0.0

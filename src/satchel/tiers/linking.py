@@ -34,7 +34,7 @@ CAUGHT_UP = 5000
 _PLACE = 8
 _FACTS = Filter(types=frozenset({"semantic"}))
 _MOST_HELD, _LONGEST_CHAIN = 20_000, 1000
-_REASON = "a fact in between arrived later"
+_REASON = "an intermediate fact was added later"
 
 
 class Links(NamedTuple):

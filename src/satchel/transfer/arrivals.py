@@ -36,7 +36,7 @@ class Arrivals:
 
     def __init__(self, view: View, there: View, how: dict[str, Any]) -> None:
         head = view.head
-        self.external = view.standing is BankStanding.STRANGER
+        self.external = view.standing is BankStanding.UNTRUSTED
         """Whether what the origin says of trust counts for nothing."""
 
         self.new: list[Sealed] = []
@@ -104,8 +104,8 @@ class Arrivals:
             options = f"--on-conflict {mark.get('on_conflict')}"
             options += " --retired" if mark.get("retired") else ""
             raise UsageError(
-                "an earlier one was cut short, and was begun with other options",
-                hint=f"Do it again as it was begun, with {options}.",
+                "an earlier run was interrupted, and was started with other options",
+                hint=f"Run it again with the original options: {options}.",
             )
         self._batches[str(mark.get("import", _OWN))] = name
         self._moment = {key: mark[key] for key in self._moment}

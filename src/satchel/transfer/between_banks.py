@@ -34,7 +34,7 @@ from satchel.type_info import resolved
 GROUP = 1_000
 """Records that are looked at, and added, together."""
 
-_WAS_SO = "as it was in the bank that it came from"
+_WAS_SO = "as in the bank it came from"
 
 Progress = Callable[[int, int], None]
 """Told of the places of the log that were looked at, and how many there are."""
@@ -167,7 +167,9 @@ class Carrier:
             conflict = self._conflict(there, logged)
             if conflict is None:
                 if pending:
-                    parts.append(_Part(logged, [_status(name, "rejected", "another was there")]))
+                    parts.append(
+                        _Part(logged, [_status(name, "rejected", "another memory was there")])
+                    )
                 continue
             self.done.records += 1
             said = [] if pending else [*_whole(view, logged), *self._said_of(view, logged)]
@@ -182,9 +184,9 @@ class Carrier:
             return []
         if self.on_conflict is OnConflict.ERROR:
             raise SlotTakenError(
-                "both banks have a current record for the same thing",
+                "both banks have a current record for the same key or origin",
                 field=logged.record.id,
-                hint=f"There it is {other.record.id}. Say --on-conflict skip or overwrite.",
+                hint=f"The other is {other.record.id}. Use --on-conflict skip or overwrite.",
             )
         if self.on_conflict is OnConflict.SKIP:
             self.done.kept += 1
@@ -203,7 +205,7 @@ class Carrier:
         said = [
             one
             for one in view.said_of(row.id, size)
-            # What a stranger promoted is so for nobody else.
+            # What an untrusted owner promoted is promoted nowhere else.
             if not (self._arrivals.external and _state_of(one) == "promoted")
         ]
         retired = hold = False

@@ -131,7 +131,8 @@ def compared(source: Copy, target: Copy | None) -> Compared:
     common = _common(source, target)
     if not common:
         raise VerificationError(
-            "the copies do not even begin alike", hint="One of them was changed from outside."
+            "the copies differ from the first record on",
+            hint="One of them was changed by another program.",
         )
     if common == source.size == target.size:
         relation = Relation.SAME
@@ -170,7 +171,7 @@ def tail(copy: Copy, start: int) -> Iterator[list[tuple[Row, tuple[Sealed, Model
         logged = require_logged(copy.tree, copy.bank, rows, redacted_in(copy))
         for row, one in zip(rows, logged, strict=True):
             if one is None and not fold.is_erased(row.id, size):
-                raise VerificationError(f"record {row.seq} is empty, and nobody erased it")
+                raise VerificationError(f"record {row.seq} is empty, but no erasure is logged")
         yield list(zip(rows, logged, strict=True))
         place = places.stop
     if place != size:
@@ -187,7 +188,7 @@ def _some(rows: Iterator[Row]) -> Iterator[list[Row]]:
     for row in rows:
         length = len(row.body or b"")
         if length > DEFAULT_LIMITS.entry_bytes:
-            raise VerificationError(f"record {row.seq} has {length} bytes, which none may have")
+            raise VerificationError(f"record {row.seq} has {length} bytes, which exceeds the limit")
         held.append(row)
         size += length
         if len(held) == TOGETHER or size > _BYTES_TOGETHER:
@@ -234,7 +235,7 @@ def carry(
             progress(found.records, head.size - start)
     said = sum(counts[name] - (before.head.counts.get(name, 0) if before else 0) for name in FOLDED)
     if PREFIX + frontier.root.hex() != head.root or counts != head.counts or said != len(facts):
-        raise VerificationError("what came is not the log that was signed")
+        raise VerificationError("the received log does not match the signed head")
     found.erased = empty_erased(writing, bank, facts) + redact_there(source, writing, facts, start)
     carry_blobs(source, writing, found)
     return found
@@ -246,7 +247,7 @@ def _facts(source: Copy, start: int) -> list[Fact]:
     for some in _some(rows):
         for row, logged in zip(some, require_logged(source.tree, source.bank, some), strict=True):
             if logged is None:
-                raise VerificationError(f"record {row.seq} is empty, and of a type that is not")
+                raise VerificationError(f"record {row.seq} is empty, but its type is never erased")
             found.append(Fact(row.seq, row.id, logged[1]))
     return found
 

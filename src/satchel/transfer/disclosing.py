@@ -99,7 +99,7 @@ class _Disclosing:
         if len(self._seen) > MOST:
             raise LimitError(
                 f"more than {MOST:,} entries and ancestors",
-                hint="Withhold some, which ends their chains; or export the bank.",
+                hint="Withhold some, which ends their chains, or export the bank.",
             )
 
     def _add(self, some: dict[str, Logged]) -> None:

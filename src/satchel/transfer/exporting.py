@@ -238,7 +238,7 @@ class _Taking:
         self.found.others += 1
         self._chosen.add(record.id)
         if isinstance(model, FileVersion) and model.blob is not None:
-            self._report.lost("blob", "bytes beside the log are not taken out", example=record.id)
+            self._report.lost("blob", "bytes outside the log are not exported", example=record.id)
 
     def _joins(self, edge: dict[str, Any]) -> bool:
         """Tell whether both ends of an edge go along; a name that is no id is an end as it is."""

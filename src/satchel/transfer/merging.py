@@ -64,24 +64,25 @@ def require_same_owners(source: Copy, target: Copy) -> None:
         if one.heir is not None and heirs.get(one.key, one.heir) != one.heir:
             raise ForkedError(
                 f"{one.key} was replaced by {one.heir} there, and by {heirs[one.key]} here",
-                hint="Only one of them is its owner's. Where it is the one here, revoke the other;"
-                " else restore a copy that agrees.",
+                hint=(
+                    "Only one of them belongs to its owner. If it is the one here, revoke the "
+                    "other; if not, restore a copy that agrees."
+                ),
             )
     if source.found.head.key in ours.revoked_keys:
         raise VerificationError(
             f"the other copy is signed by {source.found.head.key}, which an owner revoked here",
-            hint="Whoever stole the key may have written it. Nothing was taken from it.",
+            hint="It may have been written with the stolen key. Nothing was copied from it.",
         )
     if theirs.owners != ours.owners:
         if ours.owned_by(theirs.owners) or theirs.owned_by(ours.owners):
             raise VerificationError(
                 "an owner's key was replaced in one of the copies and not in the other",
-                hint="Replace it there as well, and try again: satchel --store ADDRESS"
-                " key hand-over.",
+                hint="Replace it there, too, and try again: satchel --store ADDRESS key hand-over.",
             )
         raise AdoptedError(
-            "the copies have other owners: one of them was adopted",
-            hint="Export it and import that, if you want what is in it.",
+            "the copies have different owners: one of them was adopted",
+            hint="To get its memories, export it and import the file.",
         )
 
 

@@ -101,9 +101,9 @@ def chosen_format(
     name = name or formats.by_suffix(output.name) or otherwise
     if name is None:
         raise UsageError(
-            "the output's name does not say its format",
+            "the output's name does not show its format",
             file=str(output),
-            hint="Use --to, or end the name in .pam.jsonl, .pam or .pam.cbor.",
+            hint="Use --to, or a name that ends in .pam.jsonl, .pam or .pam.cbor.",
         )
     found = formats[name]
     if not found.info.traits.writes:
@@ -156,7 +156,7 @@ def require_no_loss(report: Report, output: Path, accepted: tuple[str, ...] = ()
         raise LossError(
             f"{sum(loss.count for loss in lost)} values would be lost: {', '.join(fields)}",
             file=str(output),
-            hint="Leave --fail-on-loss out to write what fits.",
+            hint="Drop --fail-on-loss to write what the format can hold.",
         )
 
 

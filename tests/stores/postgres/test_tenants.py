@@ -131,7 +131,7 @@ def test_a_tenant_writes_its_own_bank(two: Two) -> None:
 
 def test_one_bank_is_not_promised_to_a_role_that_sees_all(two: Two) -> None:
     """The owner of the tables is not held by their policies, so it is refused, not believed."""
-    with pytest.raises(StoreError, match="sees every bank"):
+    with pytest.raises(StoreError, match="can see every bank"):
         PostgresStore(f"{two.place}&bank={two.mine.bank}")
 
 

@@ -62,7 +62,7 @@ function standing(sections, signers, signatures, trusted, lacks) {
   if (missing) return { outcome: "incomplete", why: `no parent ${missing}` };
   if (signatures.length === 0) return { outcome: "unsigned", why: "no signature" };
   const known = signers.some((did) => trusted.includes(did));
-  return known ? { outcome: "good", why: "" } : { outcome: "stranger", why: "unknown key" };
+  return known ? { outcome: "good", why: "" } : { outcome: "untrusted", why: "unknown key" };
 }
 
 // ---- the statement
@@ -165,7 +165,7 @@ function checkRecord(section, record, seen) {
   if (section === "proofs" || section === "withheld") return null;
   const type = TYPE_OF_SECTION[section];
   if (type === undefined && !(record.has("nonce") && record.has("id"))) return null;
-  require(type === undefined || record.get("type") === type, `a stranger in ${section}`);
+  require(type === undefined || record.get("type") === type, `an unexpected record in ${section}`);
   const isForm = COMPONENTS.includes(section) && !record.has("nonce") && HASH_TEXT.test(record.get("id"));
   require(isForm || hasRecordShape(record), `a record of ${section} lacks type, nonce or id`);
   if (seen.has(record.get("id"))) return "an id twice";

@@ -111,7 +111,7 @@ def whole_files() -> list[dict[str, Any]]:
     cases = [
         ("signed by a trusted key", as_lines(plain, said, signed), "good"),
         ("without a signature", as_lines(plain, said, []), "unsigned"),
-        ("signed by an unknown key", as_lines(plain, said, seal(said, "second")), "stranger"),
+        ("signed by an unknown key", as_lines(plain, said, seal(said, "second")), "untrusted"),
         ("signed by both", as_lines(plain, said, seal(said, "second", "first")), "good"),
         ("a broken signature beside a good one", as_lines(plain, said, broken + signed), "good"),
         ("a key that signs twice", as_lines(plain, said, signed + signed), "malformed"),

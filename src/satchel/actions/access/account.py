@@ -108,7 +108,7 @@ class Markdown:
 
     def begin(self, facts: dict[str, Any]) -> None:
         """Say who is asked for and where."""
-        self._write("# Everything that a memory bank holds about somebody\n")
+        self._write("# Everything that a memory bank holds about a person\n")
         self._block(facts.items())
         self._write("\n## Records\n")
 
@@ -128,8 +128,8 @@ class Markdown:
         """Add what was erased."""
         if not self._graves:
             self._write(
-                "\n## Erased\n\nOf these records only the place in the log is left. Nobody can say"
-                " any more whether they were about this person.\n\n"
+                "\n## Erased\n\nOf these records only the place in the log is left. Whether "
+                "they were about this person can no longer be determined.\n\n"
             )
         self._graves += 1
         facts = msgspec.to_builtins(grave)

@@ -110,7 +110,7 @@ def report_everything(
     """
     require_owner(bank.settings, "everything")
     if options.output is None:
-        raise UsageError("a report goes to a file", field="output")
+        raise UsageError("a report is written to a file", field="output")
     with (
         file_to_write(bank.settings, options.output, permission or options.permission) as outlet,
         outlet.writing(overwrite=options.overwrite) as stream,

@@ -103,7 +103,7 @@ def agent_of(identity: str, said: AgentSettings) -> Agent:
     """
     if said.workspace is not None and not Path(said.workspace).expanduser().is_absolute():
         raise ConfigError(
-            "the folder of an agent is an absolute path", field=f"agents.{identity}.workspace"
+            "an agent's folder must be an absolute path", field=f"agents.{identity}.workspace"
         )
     folder = None if said.workspace is None else str(Path(said.workspace).expanduser())
     return Agent(

@@ -110,7 +110,7 @@ def export_agent(
     name = agent_format(path, asked.export.format)
     if name not in (FORMAT, *SEALED):
         raise UsageError(
-            f"{name} has no place for a whole agent",
+            f"{name} cannot hold a whole agent",
             field="format",
             hint=f"Use one of: {', '.join((FORMAT, *SEALED))}.",
         )

@@ -100,7 +100,7 @@ def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -
                 }
             )
             if not full:
-                _leave(found, f"only told of: {_ACTIVE}")
+                _leave(found, f"mentioned, not included: {_ACTIVE}")
         elif not full:
             _leave(found, "archived" if one.archived else f"not active in the last {DAYS} days")
     for told in _told_before(before, {one.name or one.id for one in known}):
@@ -109,7 +109,7 @@ def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -
             _leave(found, f"not active in the last {DAYS} days")
             continue
         found.background.append(told)
-        _leave(found, "only told of: " + ("where it came from" if full else _ACTIVE))
+        _leave(found, "mentioned, not included: " + ("where it came from" if full else _ACTIVE))
     if main is not None:
         _take_main(view, main, found)
     return found

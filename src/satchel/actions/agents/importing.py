@@ -256,7 +256,7 @@ class _Importing:
             how = self._asked.ask(wanted)
         if how in (OnAgent.PROMPT, OnAgent.FAIL):
             raise AgentExistsError(
-                f"an agent or bank named {wanted!r} exists already",
+                f"an agent or bank named {wanted!r} already exists",
                 field="name",
                 hint="Use --name NEW, or --on-conflict rename, overwrite or merge.",
             )
@@ -318,7 +318,7 @@ class _Importing:
             near = NearDuplicates.SKIP if how == "merge" else NearDuplicates.OFF
             if how == "merge" and find_spec("numpy") is None:
                 near = NearDuplicates.OFF
-                self._notes.append("near-duplicates are not looked for: install satchel[recall]")
+                self._notes.append("near-duplicates were not detected: install satchel[recall]")
         asked = replace(
             self._asked.memory,
             source_format=self._arriving.format,
@@ -331,7 +331,7 @@ class _Importing:
         try:
             return import_file(self._settings, self._file, agent.bank, self._owner, asked)
         except EmptyInputError:
-            self._notes.append("there is no memory in this file, only who the agent is")
+            self._notes.append("the file contains no memories, only the agent's identity")
             return None
 
     def _commit(
@@ -367,7 +367,7 @@ class _Importing:
             with opened_bank(self._settings, name, writes=True) as bank:
                 embed_bank(bank)
         except (MissingExtraError, UsageError) as error:
-            self._notes.append(f"no vectors were made: {error.message}")
+            self._notes.append(f"no vectors were computed: {error.message}")
 
     def _sessions(self, name: str, source: str) -> dict[str, str]:
         found = dict[str, str]()

@@ -82,7 +82,7 @@ class AgentExportRequest(SigningOptions, LossOptions):
     include_embeddings: Annotated[
         bool,
         Option(
-            "Include vectors, if the format has a place for them.",
+            "Include vectors, if the format supports them.",
             flag="--include-embeddings/--no-include-embeddings",
         ),
     ] = False
@@ -123,7 +123,7 @@ class AgentImportRequest(SigningOptions, LossOptions, TrustOptions):
     ] = True
     active_files: Annotated[
         bool,
-        Option("Write files that a tool runs or obeys, too: .git/hooks, .claude, .envrc."),
+        Option("Also write files that tools execute or obey: .git/hooks, .claude, .envrc."),
     ] = False
     scrub_secrets: ScrubSecrets = False
     dry_run: DryRun = False

@@ -113,7 +113,9 @@ class Staging:
             self.finish()
             self._begin(version)
         elif self._current is None or self._current.path != version.path:
-            raise MalformedError("a part of a file without its start", field=version.path[:80])
+            raise MalformedError(
+                "a chunk of a file whose first chunk is missing", field=version.path[:80]
+            )
         self._hash.update(data)
         self._size += len(data)
         assert self._open is not None  # noqa: S101 - it was begun
@@ -157,9 +159,11 @@ class Staging:
             os.fsync(stream.fileno())
         said, size = version.metadata.get("sha256"), version.metadata.get("sizeBytes")
         if said is not None and said != self._hash.hexdigest():
-            raise MalformedError("a file is not what its SHA-256 says", field=version.path[:80])
+            raise MalformedError("a file does not match its SHA-256", field=version.path[:80])
         if size is not None and size != self._size:
-            raise MalformedError("a file is not as long as it says", field=version.path[:80])
+            raise MalformedError(
+                "a file does not have its declared length", field=version.path[:80]
+            )
 
     def put(self, *, merge: bool) -> Placed:
         """Put the files in their place.
@@ -209,7 +213,7 @@ class Staging:
                 self._folder.make_folder(parts[:-1])
             made = self._folder.create(parts)
         except TargetExistsError:
-            raise MalformedError("two files have one path", field=path[:80]) from None
+            raise MalformedError("two files have the same path", field=path[:80]) from None
         self.names.append(path)
         return made
 
@@ -245,7 +249,9 @@ class Staging:
         try:
             return base64.b64decode(str(metadata["contentsBase64"]), validate=True)
         except (binascii.Error, ValueError):
-            raise MalformedError("the contents are not base64", field=version.path[:80]) from None
+            raise MalformedError(
+                "the contents are not valid base64", field=version.path[:80]
+            ) from None
 
 
 def take_back(placed: Placed) -> list[str]:

@@ -16,8 +16,8 @@ from satchel.memory.records import Source
 _BEGINNING = 4
 """Places of the log in which is said whose it is; an import that comes then made the bank."""
 
-_TOLD_ANEW = "only told of: "
-_BINARY = "the contents of a binary file; --include-binary takes them along"
+_TOLD_ANEW = "mentioned, not included: "
+_BINARY = "contents of a binary file; add --include-binary to include them"
 _MESSAGES = "sessions.primary.messages"
 _Row = dict[str, Any]
 
@@ -81,7 +81,7 @@ class Telling:
     def settings(self, secrets: int) -> None:
         """Tell of secrets in an agent's settings."""
         if secrets:
-            self._omit("nous.config", "secrets in its settings, replaced", secrets)
+            self._omit("nous.config", "secrets in its settings (replaced)", secrets)
 
     def report(self) -> _Row:
         """Return the report, with what was missing before."""

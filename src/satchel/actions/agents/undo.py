@@ -7,7 +7,7 @@ from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.undoing import Undone
 from satchel.actions.opened import OpenBank
 from satchel.actions.operating.transfers import BY_ID, Reason
-from satchel.actions.options import NOT_FOR_MODELS
+from satchel.actions.options import NOT_FOR_MODELS, OnProgress
 from satchel.ports.operations import Option, Options, operation
 
 
@@ -27,6 +27,7 @@ class UndoOptions(Options):
     _: KW_ONLY
     reason: Reason = None
     dry_run: Annotated[bool, Option("Report what would be undone, and change nothing.")] = False
+    progress: OnProgress = None
 
 
 @operation(UndoOptions, name="undo", example="satchel undo --bank assistant", absent=NOT_FOR_MODELS)
@@ -39,4 +40,10 @@ def undo(bank: OpenBank, options: UndoOptions) -> Undone:
     Raises:
         UnknownImportError: If there is no such import.
     """
-    return undo_agent_in(bank, options.source, reason=options.reason, dry_run=options.dry_run)
+    return undo_agent_in(
+        bank,
+        options.source,
+        reason=options.reason,
+        dry_run=options.dry_run,
+        progress=options.progress,
+    )

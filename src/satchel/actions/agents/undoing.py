@@ -8,7 +8,7 @@ import msgspec
 from satchel.actions.agents.staging import Placed, take_back
 from satchel.actions.agents.writing_config import say
 from satchel.actions.config import Settings
-from satchel.actions.importing.undoing import Undone, undo_import, undo_in
+from satchel.actions.importing.undoing import Progress, Undone, undo_import, undo_in
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.disk.contained import ContainedFolder
@@ -58,11 +58,17 @@ def undo(
 
 
 def undo_agent_in(
-    bank: OpenBank, wanted: str | None = None, *, reason: str | None = None, dry_run: bool = False
+    bank: OpenBank,
+    wanted: str | None = None,
+    *,
+    reason: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> Undone:
     """Take an import into an open bank back; see ``undo``."""
     require_owner(bank.settings, "undo")
-    return with_agent(bank.settings, undo_in(bank, wanted, reason=reason, dry_run=dry_run))
+    done = undo_in(bank, wanted, reason=reason, dry_run=dry_run, progress=progress)
+    return with_agent(bank.settings, done)
 
 
 def with_agent(settings: Settings, done: Undone) -> Undone:

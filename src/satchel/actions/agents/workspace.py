@@ -152,11 +152,11 @@ class Workspace:
         """Return why something stays behind, by its name and kind."""
         is_folder = kind == "folder"
         if kind == "other":
-            return "no regular file"
+            return "not a regular file"
         if path[-1] in _NEVER or rules.ignore(path, folder=is_folder):
             return "ignored"
         if not self.rules.secrets and _names_secret(path[-1], folder=is_folder):
-            return "its name is that of a secret"
+            return "its name suggests a secret"
         if self.without and self.folder.resolve().joinpath(*path) in self.without:
             return "memory itself or its backups"
         return None
@@ -177,11 +177,11 @@ class Workspace:
             self._leave(path, f"cannot be read: {error.message}")
             return
         if self._bytes + len(data) > rules.total_bytes:
-            self._leave(path, f"more than {rules.total_bytes:,} bytes in all")
+            self._leave(path, f"more than {rules.total_bytes:,} bytes in total")
             return
         text = _text_of(data)
         if not self.rules.secrets and (kinds := _secrets_in(text, data)):
-            self._leave(path, f"looks like it holds a secret: {kinds}")
+            self._leave(path, f"appears to contain a secret: {kinds}")
             return
         self._bytes += len(data)
         if text is None:
@@ -196,7 +196,7 @@ class Workspace:
         if not self.rules.binary:
             if len(self.named) < _MOST_TOLD:
                 self.named.append(path)
-            self._count("the contents of a binary file; --include-binary takes them along")
+            self._count("contents of a binary file; add --include-binary to include them")
             return File(path=path, binary={})
         said = {
             "sizeBytes": len(data),
@@ -211,7 +211,7 @@ class Workspace:
         except OSError as error:
             self._leave(path, f"cannot be read: {error.strerror}")
             return
-        self._count("a link, which is told of and not followed")
+        self._count("a symbolic link (reported, not followed)")
         if len(self.links) < _MOST_TOLD:
             self.links.append(Link(path="/".join(path), target=target))
 

@@ -12,12 +12,16 @@ import msgspec
 from satchel.actions.amplihack.learning import is_same
 from satchel.actions.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, record_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.waking.options import RehydrateOptions
+from satchel.actions.waking.wanted import asked_of
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
+from satchel.memory.labels import said_by_entry
 from satchel.memory.times import now
 from satchel.recall.query import Hit, Query
 from satchel.recall.recalling import recall
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens
+from satchel.rehydrate.enforcing.judging import judged
 
 BUDGET = 2000
 """Tokens that memories may take when nothing is said."""
@@ -42,20 +46,27 @@ class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     """Memories that were passed over because they did not fit."""
 
 
-def prompt_context(bank: OpenBank, *, query: str = "", budget: int = BUDGET) -> PromptContext:
+def prompt_context(
+    bank: OpenBank, *, query: str = "", budget: int = BUDGET, withholds: bool = False
+) -> PromptContext:
     """Return the memories of an agent for a prompt, ranked over all of its sessions.
 
     Args:
         bank: The agent's.
         query: What the session is about; without it, importance and age decide.
         budget: How many tokens they may take together.
+        withholds: Whether what reads like a prompt is withheld, as when it is recalled by a model.
 
     Raises:
         UsageError: If the budget is none.
     """
+    wanted = asked_of(RehydrateOptions(), bank.settings.options.rehydrate)
     taken, left, over = list[MemoryRecord](), budget, 0
     with bank.ledger.reading() as view:
         for hit in _ranked(view, query[:_LONGEST_QUERY], budget):
+            said = said_by_entry(hit.entry)
+            if withholds and judged(view, hit.logged, said, hit.trust, wanted.enforce):
+                continue
             record = record_of(hit.logged, bank.name or "")
             tokens = estimated_tokens(record.content) + PER_MEMORY
             if tokens > left:

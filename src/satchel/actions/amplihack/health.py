@@ -24,5 +24,5 @@ def _agent(settings: Settings, agent: str) -> Check:
         places.append(f"the bank {agent} in {shown_address(settings.store)}")
     if len(places) == 1:
         return Check(name=f"agent {agent}", state="ok", detail=places[0])
-    hint = f"Commands use the first. Export the others with --store, and import them: {agent}."
+    hint = f"Commands use the first. Export the others with --store and import them: {agent}."
     return Check(name=f"agent {agent}", state="note", detail="; ".join(places), hint=hint)

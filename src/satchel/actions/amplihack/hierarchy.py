@@ -203,10 +203,10 @@ def _screened(bank: OpenBank, drafts: Sequence[Entry]) -> list[Any]:
 
 def _fact(fact: NewFact, agent: str | None) -> Semantic:
     if not 0 <= fact.confidence <= 1:
-        raise UsageError("a confidence is 0 to 1", field="confidence")
+        raise UsageError("confidence must be between 0 and 1", field="confidence")
     index = fact.metadata.get(INDEX)
     if index is not None and (type(index) is not int or index < 0):
-        raise UsageError("a place in an order is a whole number", field=f"metadata.{INDEX}")
+        raise UsageError("an order index must be a whole number", field=f"metadata.{INDEX}")
     return Semantic(
         subject=fact.concept or None,
         confidence=fact.confidence,
@@ -217,7 +217,7 @@ def _fact(fact: NewFact, agent: str | None) -> Semantic:
 
 def _shared(said: NewFact | NewEpisode, agent: str | None) -> dict[str, Any]:
     if not said.content.strip():
-        raise EmptyInputError("there is nothing in it to remember", field="content")
+        raise EmptyInputError("the memory is empty", field="content")
     made = said.created_at
     return {
         "text": said.content,

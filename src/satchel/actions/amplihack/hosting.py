@@ -6,7 +6,8 @@ needed. At the start it is given what the agent knows, as text for the prompt; a
 session taught is stored.
 """
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from satchel.actions.amplihack.learning import Learned, SessionLearning, store_l
 from satchel.actions.amplihack.sessions import MemoryRecord
 from satchel.actions.amplihack.transcripts import Heard, gist, lessons, turns
 from satchel.actions.config import Settings
+from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.paths.permission import Permission, file_to_read
 from satchel.actions.permitted.owning import require_owner
-from satchel.errors import LimitError, MalformedError, UnknownBankError
+from satchel.actions.starting import opened_to_fill
+from satchel.errors import LimitError, MalformedError, UnknownBankError, UsageError
 from satchel.memory.agent_names import agent_name
 from satchel.type_info import resolved
 
@@ -61,7 +64,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """What a session is given."""
 
-    agent: str
+    agent: str | None
+    """Whose memory; None for a bank's own."""
+
+    bank: str | None
+    """ID of the bank; None where there is none yet."""
+
     session_id: str
     context: str
     """For the prompt; empty where the agent knows nothing yet."""
@@ -74,7 +82,12 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a session."""
 
-    agent: str
+    agent: str | None
+    """Whose memory; None for a bank's own."""
+
+    bank: str | None
+    """ID of the bank; None where nothing was stored, and none opened."""
+
     session_id: str
     turns: int
     """Things said in the transcript."""
@@ -100,7 +113,7 @@ def asked_from(raw: bytes) -> Asked:
         asked = msgspec.json.decode(raw, type=resolved(Asked))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedError(
-            f"not what a host sends: {error}",
+            f"not a valid hook request: {error}",
             file="stdin",
             hint='Send one JSON object, such as {"session_id": "…", "transcript_path": "…"}.',
         ) from None
@@ -111,34 +124,49 @@ def asked_from(raw: bytes) -> Asked:
     )
     if not asked.session_id.strip() or len(asked.session_id) > _LONGEST_NAME:
         raise MalformedError(
-            f"a session's id has 1 to {_LONGEST_NAME} characters", file="stdin", field="session_id"
+            f"a session ID must have 1 to {_LONGEST_NAME} characters",
+            file="stdin",
+            field="session_id",
         )
     if len(asked.learnings) > _MOST_STATED:
         raise LimitError(f"more than {_MOST_STATED}", file="stdin", field="learnings")
     return asked
 
 
-def start_session(settings: Settings, asked: Asked, agent: str, *, budget: int = BUDGET) -> Start:
-    """Return what an agent knows, for the prompt of a session; nothing is written or made.
+def start_session(
+    settings: Settings,
+    asked: Asked,
+    agent: str | None,
+    *,
+    bank: str | None = None,
+    budget: int = BUDGET,
+) -> Start:
+    """Return what is known, for the prompt of a session; nothing is written or made.
 
     Args:
         settings: The surroundings.
         asked: What the host said.
-        agent: Whose memory.
+        agent: Whose memory; None for that of a bank, as an MCP server of the host recalls it: what
+            reads like a prompt is withheld.
+        bank: The bank, where no agent is named; the default bank when None.
         budget: How many tokens it may take.
 
     Raises:
-        UsageError: If no agent can have the name, or the budget is none.
+        UsageError: If no agent can have the name, or the budget is none; if an agent and a bank are
+            named, or several banks exist and none is the default.
     """
     require_owner(settings, "amplihack")
+    _require_one(agent, bank)
     query = asked.prompt or ""
     if asked.cwd:
         query = f"{query} {Path(asked.cwd).name}".strip()
-    found = PromptContext(memories=[], tokens=0, over_budget=0)
-    with suppress(UnknownBankError), reading_agent(settings, agent_name(agent)) as bank:
-        found = prompt_context(bank, query=query, budget=budget)
+    found, identity = PromptContext(memories=[], tokens=0, over_budget=0), None
+    with suppress(UnknownBankError), _reading(settings, agent, bank) as opened:
+        found = prompt_context(opened, query=query, budget=budget, withholds=agent is None)
+        identity = opened.id
     return Start(
         agent=agent,
+        bank=identity,
         session_id=asked.session_id,
         context=_text(found.memories),
         memories=found.memories,
@@ -147,26 +175,35 @@ def start_session(settings: Settings, asked: Asked, agent: str, *, budget: int =
     )
 
 
-def stop_session(settings: Settings, asked: Asked, agent: str, owner: OwnerKey) -> Stop:
+def stop_session(
+    settings: Settings,
+    asked: Asked,
+    agent: str | None,
+    owner: OwnerKey,
+    *,
+    bank: str | None = None,
+) -> Stop:
     """Store what a session taught: what the host states, and what its whole transcript shows.
 
-    Secrets are replaced, and what the agent knows already is not stored again.
+    Secrets are replaced, and what is known already is not stored again.
 
     Args:
         settings: The surroundings.
         asked: What the host said.
-        agent: Whose memory.
+        agent: Whose memory; None for that of a bank.
         owner: Gives the key that a new bank belongs to.
+        bank: The bank, where no agent is named; the default bank when None.
 
     Raises:
         ContainmentError: If the transcript is in none of the folders where it may be: those that
             the operator has set, or else the home directory and the session's own.
         PathRefusedError: If there is a link on the way to it.
         UnreadableError: If it cannot be read; nothing is stored then.
-        UsageError: If no agent can have the name.
+        UnknownBankError: If there is no such bank.
+        UsageError: As ``start_session``.
     """
     require_owner(settings, "amplihack")
-    agent_name(agent)
+    _require_one(agent, bank)
     heard = Heard()
     stated = [*asked.learnings, *([asked.output] if asked.output else [])]
     learnings = [_learning(asked, agent, text, "learning") for text in stated]
@@ -179,12 +216,14 @@ def stop_session(settings: Settings, asked: Asked, agent: str, owner: OwnerKey) 
         learnings += [_learning(asked, agent, each.text, each.kind) for each in found]
         if not learnings and (about := gist(heard)):
             learnings.append(_learning(asked, agent, about, "conversation"))
-    done = Learned()
+    done, identity = Learned(), None
     if learnings:
-        with opened_agent(settings, agent, owner) as bank:
-            done = store_learnings(bank, learnings)
+        with _filling(settings, agent, bank, owner) as opened:
+            done = store_learnings(opened, learnings)
+            identity = opened.id
     return Stop(
         agent=agent,
+        bank=identity,
         session_id=asked.session_id,
         turns=heard.turns,
         passed_over=heard.passed_over,
@@ -192,6 +231,37 @@ def stop_session(settings: Settings, asked: Asked, agent: str, owner: OwnerKey) 
         known=done.known,
         secrets=done.secrets,
     )
+
+
+def _require_one(agent: str | None, bank: str | None) -> None:
+    if agent is not None and bank is not None:
+        raise UsageError(
+            "an agent and a bank are named, and memory belongs to one",
+            field="agent",
+            hint="Use --agent or --bank.",
+        )
+    if agent is not None:
+        agent_name(agent)
+
+
+@contextmanager
+def _reading(settings: Settings, agent: str | None, bank: str | None) -> Iterator[OpenBank]:
+    there = opened_bank(settings, bank) if agent is None else reading_agent(settings, agent)
+    with there as opened:
+        yield opened
+
+
+@contextmanager
+def _filling(
+    settings: Settings, agent: str | None, bank: str | None, owner: OwnerKey
+) -> Iterator[OpenBank]:
+    there = (
+        opened_to_fill(settings, bank, owner)
+        if agent is None
+        else opened_agent(settings, agent, owner)
+    )
+    with there as opened:
+        yield opened
 
 
 def host_answer(event: str, context: str, asked: Asked) -> dict[str, Any]:
@@ -203,10 +273,10 @@ def host_answer(event: str, context: str, asked: Asked) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
 
 
-def _learning(asked: Asked, agent: str, text: str, kind: str) -> SessionLearning:
+def _learning(asked: Asked, agent: str | None, text: str, kind: str) -> SessionLearning:
     return SessionLearning(
         session_id=asked.session_id,
-        agent_id=agent,
+        agent_id=agent or "",
         content=text,
         memory_type=kind,
         metadata={"project": Path(asked.cwd).name} if asked.cwd else {},

@@ -163,7 +163,7 @@ def agent_bank(settings: Settings, store: Store, agent: str, owner: OwnerKey) ->
     agent_name(agent)
     found = _named(store, agent)
     if found is None:
-        lock = ProcessLock(settings.home / "init.lock", purpose="making an agent's bank")
+        lock = ProcessLock(settings.home / "init.lock", purpose="creating an agent's bank")
         private_folder(settings.home)
         with lock.exclusive(wait=_PATIENCE):
             found = _named(store, agent)
@@ -180,7 +180,7 @@ def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
         UnknownBankError: If there is none; nothing is made.
     """
     there = hierarchical(settings, agent)
-    missing = UnknownBankError(f"there is no memory of an agent {agent!r}", field="agent")
+    missing = UnknownBankError(f"no memory found for agent {agent!r}", field="agent")
     if not holds_anything(there):
         require_not_lost(there, None)
         raise missing
@@ -195,7 +195,7 @@ def _named(store: Store, agent: str) -> str | None:
     found = banks_called(store, agent)
     if len(found) > 1:
         raise UsageError(
-            f"{len(found)} banks are called {agent!r}",
+            f"{len(found)} banks are named {agent!r}",
             field="agent",
             hint="Rename one: satchel bank rename.",
         )
@@ -233,12 +233,15 @@ def _graph(folder: Path, agent: str, *, writes: bool) -> Path:
     if legacy is not None:
         if writes:
             raise ReadOnlyStoreError(
-                "this agent's memory is in an older graph of Kuzu's, which is only read",
+                "this agent's memory is in an older Kuzu graph, which is read-only",
                 file=str(legacy),
-                hint="Have Kuzu's amplihack export it as JSON, then: satchel amplihack import.",
+                hint=(
+                    "Export it as JSON with the amplihack that uses Kuzu, then run: satchel "
+                    "amplihack import"
+                ),
             )
         raise MissingExtraError(
-            "this agent's memory is in an older graph of Kuzu's",
+            "this agent's memory is in an older Kuzu graph",
             file=str(legacy),
             hint='Install its engine: python -m pip install "satchel[kuzu]"',
         )

@@ -40,6 +40,8 @@ class SessionLearning(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: str
     agent_id: str
+    """Whose it is; empty for a bank's own."""
+
     content: str
     memory_type: str = "learning"
     """One of ``sessions.MEMORY_TYPES``."""
@@ -145,7 +147,7 @@ def _entry(learning: SessionLearning, screening: Screening) -> Entry:
             tags=tuple(dict.fromkeys(learning.tags)),
             metadata={**learning.metadata, "title": title},
             salience=importance / MOST_IMPORTANT,
-            scope=Scope(agent=learning.agent_id, run=learning.session_id),
+            scope=Scope(agent=learning.agent_id or None, run=learning.session_id),
             created_at=now(),
         )
     )
@@ -158,9 +160,9 @@ def _entry(learning: SessionLearning, screening: Screening) -> Entry:
 
 def _require(learning: SessionLearning) -> None:
     if learning.memory_type not in MEMORY_TYPES:
-        hint = f"There are: {', '.join(MEMORY_TYPES)}."
-        raise UsageError(f"there is no type {learning.memory_type!r}", field="type", hint=hint)
+        hint = f"Choose from: {', '.join(MEMORY_TYPES)}."
+        raise UsageError(f"unknown type {learning.memory_type!r}", field="type", hint=hint)
     if not learning.session_id.strip():
-        raise UsageError("a learning is of some session", field="session_id")
+        raise UsageError("a learning must name its session", field="session_id")
     if learning.importance is not None and not 0 <= learning.importance <= MOST_IMPORTANT:
-        raise UsageError(f"an importance is 0 to {MOST_IMPORTANT}", field="importance")
+        raise UsageError(f"importance must be between 0 and {MOST_IMPORTANT}", field="importance")

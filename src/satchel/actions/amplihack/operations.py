@@ -13,7 +13,6 @@ from satchel.actions.amplihack.context import BUDGET
 from satchel.actions.amplihack.hosting import Asked, Start, Stop
 from satchel.actions.amplihack.keeping import OwnerKey
 from satchel.actions.amplihack.resolving import chosen_settings, open_agents
-from satchel.actions.amplihack.roles import GENERAL
 from satchel.actions.amplihack.sessions import MemoryRecord, SessionSummary
 from satchel.actions.amplihack.transfer import transferring
 from satchel.actions.amplihack.transfer.results import ExportResult, ImportResult
@@ -52,8 +51,16 @@ Backend = Annotated[
     Option("Kind of store: sqlite, graph-db, kuzu or postgres. Default: detected."),
 ]
 Agent = Annotated[str, Option("Agent. Its bank has the same name.")]
+HookBank = Annotated[
+    str | None,
+    Option("Bank name, ID or unique ID prefix. Default: the default bank.", values="bank"),
+]
 HookAgent = Annotated[
-    str, Option("Agent that the memory belongs to: a bank of that name, created when needed.")
+    str | None,
+    Option(
+        "Agent of amplihack, in place of a bank: its bank has the same name, and is created when"
+        " needed."
+    ),
 ]
 Shape = Annotated[
     Literal["json", "raw-db"],
@@ -134,9 +141,10 @@ class TransferInOptions(LossOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStartOptions(Options):
-    """Which agent's memory a new session gets."""
+    """Which memory a new session gets."""
 
-    agent: HookAgent = GENERAL
+    bank: HookBank = None
+    agent: HookAgent = None
     budget: Annotated[int, Option("Maximum number of tokens.", minimum=1)] = BUDGET
     backend: Backend = None
     request: Asked | None = None
@@ -145,9 +153,10 @@ class HookStartOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStopOptions(Options):
-    """Which agent's memory a session is stored in."""
+    """Which memory a session is stored in."""
 
-    agent: HookAgent = GENERAL
+    bank: HookBank = None
+    agent: HookAgent = None
     backend: Backend = None
     request: Asked | None = None
     """What the host says on standard input."""
@@ -224,7 +233,8 @@ def clean_sessions(
         if not options.confirm:
             if agree is None:
                 raise UsageError(
-                    f"{len(found):,} sessions would be forgotten, and no terminal can confirm it",
+                    f"{len(found):,} sessions would be forgotten, and there is no terminal to "
+                    "confirm it",
                     field="confirm",
                     hint="Add --confirm.",
                 )
@@ -316,16 +326,19 @@ def import_agent(
     absent=_HOSTS,
 )
 def start_session(settings: Settings, options: HookStartOptions) -> Start:
-    """Provide a new session with what the agent learned in earlier ones, as hosts read it.
+    """Provide a new session with what earlier ones taught, as hosts read it.
 
-    With `--json`, print the memories themselves. Nothing is written.
+    It is read from the bank that `satchel mcp` serves. With `--json`, print the memories
+    themselves. Nothing is written.
 
     Raises:
-        UsageError: If the name is not valid for an agent.
+        UsageError: If the name is not valid for an agent, or an agent and a bank are named.
     """
     chosen = chosen_settings(options.backend, settings)
     request = options.request or Asked()
-    return hosting.start_session(chosen, request, options.agent, budget=options.budget)
+    return hosting.start_session(
+        chosen, request, options.agent, bank=options.bank, budget=options.budget
+    )
 
 
 @operation(
@@ -338,7 +351,8 @@ def start_session(settings: Settings, options: HookStartOptions) -> Start:
 def stop_session(settings: Settings, options: HookStopOptions, *, owner: OwnerKey) -> Stop:
     """Store what a session taught. The whole transcript is read, and secrets in it are replaced.
 
-    What the agent knows already is not stored again. The transcript has to be below the home
+    It is stored in the bank that `satchel mcp` serves; what is known already is not stored again.
+    The transcript has to be below the home
     directory, the session's own folder, or where SATCHEL_PORTABILITY_ROOTS says.
 
     Raises:
@@ -346,7 +360,8 @@ def stop_session(settings: Settings, options: HookStopOptions, *, owner: OwnerKe
         UnreadableError: If it cannot be read; nothing is stored then.
     """
     chosen = chosen_settings(options.backend, settings)
-    return hosting.stop_session(chosen, options.request or Asked(), options.agent, owner)
+    request = options.request or Asked()
+    return hosting.stop_session(chosen, request, options.agent, owner, bank=options.bank)
 
 
 def _path(text: PathText | None) -> Path | None:

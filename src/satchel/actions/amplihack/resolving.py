@@ -43,7 +43,7 @@ def resolve_backend_with_autodetect(
     agents = agents_in(settings.home) if agent is None else [agent_name(agent)]
     chosen = settings.selection.of(agents)
     if chosen.backend is None:
-        raise UsageError("the configured store is of a kind that is not known", field="store")
+        raise UsageError("the configured store has an unknown kind", field="store")
     return chosen.backend
 
 

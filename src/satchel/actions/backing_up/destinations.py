@@ -45,9 +45,9 @@ def destinations(
     found = tuple(dict.fromkeys(map(_whole, said or settings.options.backup.destinations)))
     if not found:
         raise ConfigError(
-            "no destination of backups is configured",
+            "no backup destination is configured",
             field="backup.destination",
-            hint=f'Say {option} FOLDER, or set it: [backup] destination = "/mnt/backups".',
+            hint=f'Add {option} FOLDER, or set it: [backup] destination = "/mnt/backups".',
         )
     return found
 
@@ -142,8 +142,8 @@ def require_believed(settings: Settings, found: Found, signers: Sequence[str] = 
     if is_believed(settings, found.key, signers):
         return
     raise VerificationError(
-        f"the backup {found.id} is signed by {found.key}, which nobody here trusts",
-        hint=f"If that is the machine that made it, and you know its key: --trust-key {found.key}",
+        f"the backup {found.id} is signed by {found.key}, which is not trusted here",
+        hint=f"If you recognise the key: --trust-key {found.key}",
     )
 
 
@@ -182,14 +182,16 @@ def chosen_backup(
     where = catalogue.name
     _require_opened(found, wanted, catalogue)
     if not found:
-        raise EmptyInputError("there is no backup", file=where, hint="Make one: satchel backup run")
+        raise EmptyInputError(
+            "there is no backup", file=where, hint="Create one: satchel backup run"
+        )
     if wanted is not None:
         named = [one for one in found if one.id == wanted]
         if not named and len(wanted) >= _LEAST_DIGITS:
             named = [one for one in found if one.id.startswith(wanted) or one.id.endswith(wanted)]
         if len(named) != 1:
             raise UnknownBackupError(
-                f"there is no backup {wanted!r}" if not named else f"{wanted!r} means several",
+                f"no backup matches {wanted!r}" if not named else f"{wanted!r} means several",
                 file=where,
                 hint="See: satchel backup list.",
             )
@@ -215,9 +217,9 @@ def _require_opened(found: Sequence[Found], wanted: str | None, catalogue: Catal
         closed = [one for one in closed if one.id.startswith(wanted) or one.id.endswith(wanted)]
     if closed and (wanted is not None or not found):
         raise EncryptionError(
-            f"the backup {closed[-1].id} is encrypted, and nothing here opens it",
+            f"the backup {closed[-1].id} is encrypted, and no identity here decrypts it",
             file=catalogue.name,
-            hint="Name an identity that it was encrypted to: satchel --identity FILE.",
+            hint="Pass an identity it was encrypted to: satchel --identity FILE.",
         )
 
 
@@ -234,6 +236,6 @@ def moment_said(text: str) -> str:
     found = read_time(text.strip())
     if found is None:
         raise ConfigError(
-            f"{text!r} names no moment", field="at", hint="Such as 2026-01-31T12:00:00Z."
+            f"{text!r} is not a valid time", field="at", hint="Such as 2026-01-31T12:00:00Z."
         )
     return found

@@ -284,18 +284,18 @@ class _Drilling:
         self, source: Copy, store: Store | None
     ) -> tuple[Relation, int, list[str], list[str]]:
         if store is None:
-            return Relation.NEW, 0, [], ["there is no store in use to compare with"]
+            return Relation.NEW, 0, [], ["there is no current store to compare with"]
         with store.reading() as reader:
             try:
                 target = copy_in(reader, source.bank) if is_here(reader, source.bank) else None
                 found = compared(source, target)
             except SatchelError as error:
-                return Relation.DIVERGED, 0, [], [f"the store in use: {error.message}"]
+                return Relation.DIVERGED, 0, [], [f"the current store: {error.message}"]
         if found.relation is Relation.NEW:
-            return found.relation, 0, [], ["the store in use does not have this bank"]
+            return found.relation, 0, [], ["the current store does not have this bank"]
         if found.relation in (Relation.AHEAD, Relation.DIVERGED):
-            what = "went another way than the backup, or is behind it"
-            return found.relation, 0, [f"the store in use {what}"], []
+            what = "diverged from the backup, or is behind it"
+            return found.relation, 0, [f"the current store {what}"], []
         size = target.size if target is not None else 0
         return found.relation, size - source.size, [], []
 
@@ -312,7 +312,7 @@ class _Drilling:
         )
         problems, notes = list(result.problems), list(result.notes)
         if same < len(questions):
-            said = f"{len(questions) - same} of {len(questions)} questions have other answers"
+            said = f"{len(questions) - same} of {len(questions)} queries have different results"
             # Who goes on with a bank changes what words are rare in it.
             (problems if result.relation is Relation.SAME else notes).append(said)
         return msgspec.structs.replace(

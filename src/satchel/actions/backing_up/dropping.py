@@ -102,7 +102,7 @@ def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> Drop
         return _Dropping(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
     except SatchelError as error:
         return Dropped(
-            destination=shown_address(catalogue.name), notes=[f"nothing was dropped: {error}"]
+            destination=shown_address(catalogue.name), notes=[f"nothing was removed: {error}"]
         )
 
 
@@ -197,7 +197,10 @@ def held_in(catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]
 
 def _closed(catalogue: Catalogue) -> list[str]:
     number = len(catalogue.closed)
-    said = f"{number} encrypted backups stay, since nothing here opens them: name an --identity"
+    said = (
+        f"{number} encrypted backups were kept, since no identity here decrypts them: pass "
+        "--identity"
+    )
     return [said] if number else []
 
 
@@ -224,7 +227,7 @@ def _require_there(catalogue: Catalogue, kept: list[Found]) -> None:
     """
     sound = [one for one in kept if one.verified]
     if not sound:
-        raise VerificationError("no backup was read again, so none is dropped")
+        raise VerificationError("no backup could be verified, so none is removed")
     packs = catalogue.packs(sound[-1])
     try:
         for ref in set(refs_of(sound[-1].manifest, packs)):
@@ -232,7 +235,7 @@ def _require_there(catalogue: Catalogue, kept: list[Found]) -> None:
     except VerificationError as error:
         catalogue.unmark(sound[-1])
         raise VerificationError(
-            f"the backup {sound[-1].id} does not hold any more, so no older one is dropped:"
+            f"the backup {sound[-1].id} no longer verifies, so no older one is removed:"
             f" {error.message}",
-            hint="Make a new one: satchel backup run",
+            hint="Create a new one: satchel backup run",
         ) from error

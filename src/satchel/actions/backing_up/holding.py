@@ -60,13 +60,13 @@ class Backups:
                 continue
             if closed:
                 found.append(
-                    f"{closed} encrypted backups in {shown_address(destination)}, which nothing"
-                    " here opens: what they hold is not known"
+                    f"{closed} encrypted backups in {shown_address(destination)} that no "
+                    "identity here decrypts; their contents are unknown"
                 )
             if number:
                 found.append(
-                    f"{number} backups in {shown_address(destination)}, which hold it until they"
-                    " go, and from which it is not restored: satchel backup prune --remove-erased"
+                    f"{number} backups in {shown_address(destination)} still hold it (restores "
+                    "skip it) until removed: satchel backup prune --remove-erased"
                 )
         return found
 
@@ -87,7 +87,7 @@ def list_erased(bank: OpenBank) -> list[str]:
             found = {} if source is None else erased_in(source)
         return _noted(bank, found)[1]
     except SatchelError as error:
-        return [f"what was erased is not listed beside the backups yet: {error.message}"]
+        return [f"the erasure is not recorded at the backup destination yet: {error.message}"]
 
 
 def _noted(bank: OpenBank, found: dict[str, Gone]) -> tuple[int, list[str]]:

@@ -27,8 +27,8 @@ from satchel.errors import EmptyInputError, VerificationError
 from satchel.ports.operations import operation, texts
 
 UNOPENED = (
-    "encrypted pieces that nothing here opens are what was written; that what is in them is the"
-    " log that was signed shows with an identity: satchel --identity FILE"
+    "encrypted pieces were verified by hash only; to verify the signed log in them, pass an "
+    "identity: satchel --identity FILE"
 )
 """What verifying an encrypted backup says where it could not be opened."""
 
@@ -182,7 +182,7 @@ def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list
 def _verified(
     settings: Settings, catalogue: Catalogue, found: Found | Closed, progress: OnProgress
 ) -> VerifiedBackup:
-    notes = [] if is_believed(settings, found.key) else [f"signed by {found.key}: nobody known"]
+    notes = [] if is_believed(settings, found.key) else [f"signed by {found.key}: unknown key"]
     result = VerifiedBackup(id=found.id, destination=shown_address(catalogue.name), notes=notes)
     if isinstance(found, Closed):
         return _held(catalogue, found, result)

@@ -28,7 +28,7 @@ from satchel.seal.sealing import seal
 from satchel.transfer.copies import copy_in
 
 _TOGETHER = 500
-_REASON = "erased after the backup that it was restored from"
+_REASON = "erased after the backup it was restored from"
 
 
 def make_bank(  # noqa: PLR0913 - what is made, of what, and where
@@ -73,9 +73,9 @@ def require_lists(catalogue: Catalogue, found: Found) -> None:
     """
     if found.manifest.series in catalogue.lists.unopened():
         raise EncryptionError(
-            "the list of what was erased since is encrypted, and nothing here opens it",
+            "the list of later erasures is encrypted, and no identity here decrypts it",
             file=catalogue.name,
-            hint="Name an identity that it was encrypted to: satchel --identity FILE.",
+            hint="Pass an identity it was encrypted to: satchel --identity FILE.",
         )
 
 
@@ -167,8 +167,8 @@ def erase_again(
         if not may:
             if owners is None:
                 raise SigningKeyError(
-                    "something was erased since, and nobody here may write that to the bank",
-                    hint="Its owner can: name the key with --signing-key.",
+                    "records were erased since, and no key here may write that to the bank",
+                    hint="Its owner can: pass the key with --signing-key.",
                 )
             first, *also = owners()
             Decider(

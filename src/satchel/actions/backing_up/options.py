@@ -15,7 +15,7 @@ from satchel.actions.options import (
 )
 from satchel.ports.operations import Absent, Option, Options, PathText
 
-_WHO = Absent(why="Whom the server trusts is decided on its machine.")
+_WHO = Absent(why="The operator decides on the server's machine which keys it trusts.")
 
 Destination = Annotated[
     PathText | None,
@@ -89,7 +89,9 @@ class BackupOptions(Options):
         bool,
         Option("Remove older backups that no retention rule keeps.", flag="--prune/--no-prune"),
     ] = True
-    full: Annotated[bool, Option("Write everything again, whatever earlier backups hold.")] = False
+    full: Annotated[
+        bool, Option("Write everything again, even what earlier backups already hold.")
+    ] = False
     encrypt_to: Annotated[
         str | Sequence[str],
         Option(
@@ -166,7 +168,7 @@ class RestoreOptions(OwnerOptions):
     allow_unsigned: Annotated[
         bool,
         Option(
-            "Restore although more owners must sign. Nobody can read the bank until they have.",
+            "Restore although more owners must sign. The bank cannot be read until they have.",
             cli=Absent(why="--propose does it."),
             http=SERVER_KEYS,
         ),

@@ -167,8 +167,8 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
     put.notes += [there.note] if there.note else []
     if judged.apart:
         put.notes.append(
-            "this machine saw more of it, in the store in use, which stays what it is: this older"
-            " state is counted apart from it"
+            "the current store has a newer state, which is unchanged; this older state is "
+            "tracked separately"
         )
     if judged.verdict is not None:
         put.standing = judged.verdict.standing
@@ -222,8 +222,10 @@ def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
             raise type(error)(
                 f"the backup of the bank {source.bank} has {source.size:,} records, and this"
                 f" machine saw it with {more:,}",
-                hint="Look for a newer backup, or the store itself. To give up what is missing, as"
-                " the owner: --accept-loss.",
+                hint=(
+                    "Find a newer backup or the store itself. To accept the loss as the owner: "
+                    "--accept-loss."
+                ),
             ) from error
         return _Judged(None, _owners(source, asked))
 
@@ -234,16 +236,18 @@ def _owners(source: Copy, asked: Asked) -> Owners:
     given = () if asked.owners is None else asked.owners()
     if not given or any(key.did not in keys.owners for key in given):
         raise SigningKeyError(
-            "only an owner of the bank can give up what this machine saw of it",
-            hint=f"Name the key: --signing-key. The owners are {', '.join(sorted(keys.owners))}.",
+            "only an owner of the bank can accept the loss of records this machine has seen",
+            hint=f"Pass the key with --signing-key. Owners: {', '.join(sorted(keys.owners))}.",
         )
     if not asked.proposes and not keys.enough(frozenset(key.did for key in given)):
         raise ThresholdError(
-            f"{keys.threshold} of the {len(keys.owners)} owners of the bank have to give up what"
-            " this machine saw of it",
+            f"{keys.threshold} of the {len(keys.owners)} owners of the bank must accept the "
+            "loss of records this machine has seen",
             field="key",
-            hint="Nothing was changed. Name more of their keys: --co-signer NAME. Where they are on"
-            " other machines: --propose FILE.",
+            hint=(
+                "Nothing was changed. Add more of their keys: --co-signer NAME. If they are on "
+                "other machines: --propose FILE."
+            ),
         )
     return given
 
@@ -267,7 +271,7 @@ def _written(source: Copy, store: Store, there: _There, tell: Tell) -> int:
     with store.writing() as writing:
         if writing.head(bank) != there.stored:
             raise StoreBusyError(
-                "the bank was written to meanwhile", file=store.name, hint="Try again."
+                "the bank was changed by another process", file=store.name, hint="Try again."
             )
         target, records = None, 0
         if there.relation in (Relation.AHEAD, Relation.SAME):
@@ -308,8 +312,10 @@ def _believe(settings: Settings, store: Store, source: Copy, judged: _Judged, re
 
 def _other(source: Copy, address: str) -> TargetExistsError:
     return TargetExistsError(
-        f"the bank {source.bank} is there already, with records that the backup does not have",
+        f"the bank {source.bank} already exists, with records that the backup lacks",
         file=shown_address(address),
-        hint="To have it give way, a safety copy made first: --over. Or restore into another"
-        " store: --into ADDRESS.",
+        hint=(
+            "To replace it (it is backed up first): --overwrite. Or restore into another store: "
+            "--into ADDRESS."
+        ),
     )

@@ -64,7 +64,7 @@ from satchel.ports.store import RawCopied, Store
 from satchel.transfer.copies import Relation, copy_in
 from satchel.transfer.receipts.account import Account, End, told
 
-_ANOTHER = "Restore another backup (satchel backup list), or one from another --destination."
+_ANOTHER = "Restore another backup (see: satchel backup list), or use another --destination."
 
 
 @operation(
@@ -158,7 +158,7 @@ class Restoring:
             self._require_room(found)
         agents = self._agents(found)
         if self._asked.at is not None and (agents or (wants_files and found.manifest.files)):
-            notes.append(f"files are as they were at {found.manifest.at}, when it was taken")
+            notes.append(f"files are restored as of {found.manifest.at}, when the backup was made")
         accounts = list[Account]()
         with store_of_the_moment() as store:
             made = [one for part in parts if (one := self._made(store, found, part)) is not None]
@@ -219,14 +219,14 @@ class Restoring:
         """Put one conversation back; nothing gives way to it."""
         if len(parts) != 1:
             raise UsageError(
-                f"the backup has {len(parts)} banks; which one has the session?",
+                f"the backup has {len(parts)} banks; choose the one that has the session",
                 field="bank",
-                hint="Say --bank NAME.",
+                hint="Use --bank NAME.",
             )
         with store_of_the_moment() as store:
             made = self._made(store, found, parts[0])
             if made is None:
-                raise UsageError("the bank was not there yet at that moment", field="at")
+                raise UsageError("the bank did not exist yet at that time", field="at")
             back = SessionBack(self._settings, store, parts[0], self._asked, self._owners)
             end = end_of(found, parts[0])
             done = back.done(f"restored from the backup {found.id}")
@@ -266,7 +266,7 @@ class Restoring:
         if at is None or wanted is not None:
             agents = self._agents_named
             found = chosen_backup(every, wanted, self._catalogue, bank=bank, agents=agents)
-            return found, [] if found.verified else ["this backup was never read again whole"]
+            return found, [] if found.verified else ["this backup has never been fully verified"]
         believed = [one for one in every if is_believed(self._settings, one.key, self._keys)]
         later = [one for one in believed if one.verified and one.manifest.at >= at]
         if bank is not None:
@@ -275,7 +275,7 @@ class Restoring:
             return later[0], []
         earlier = [one for one in believed if one.manifest.at <= at]
         found = chosen_backup(earlier or every, None, self._catalogue, bank=bank)
-        return found, [f"no backup is from after {at}: this one is the nearest"]
+        return found, [f"no backup is newer than {at}; using the nearest"]
 
     def _parts(self, found: Found) -> list[BankPart]:
         parts = found.manifest.banks
@@ -287,7 +287,7 @@ class Restoring:
         for name, some in zip(names, chosen, strict=True):
             if len(some) != 1:
                 raise UnknownBankError(
-                    f"the backup has no bank {name!r}" if not some else f"{name!r} means several",
+                    f"the backup has no banks {name!r}" if not some else f"{name!r} means several",
                     file=found.id,
                     hint="See: satchel backup list.",
                 )
@@ -383,7 +383,7 @@ class Restoring:
         with opened_at(self._settings, self._target, read_only=True) as store:
             if path is None or not isinstance(store, RawCopied) or not store.traits.raw_copy:
                 raise VerificationError(
-                    f"no safety copy of the present store can be made: {problem}",
+                    f"cannot back up the current store first: {problem}",
                     hint="Nothing was changed. Restore into another store: --into ADDRESS.",
                 )
             stamp = now().replace(":", "").replace("-", "").partition(".")[0]
@@ -396,9 +396,9 @@ class Restoring:
         folder = folder_of(namespace_of(self._settings).path("x"))
         if folder is None and found.manifest.files:
             raise UsageError(
-                "memory files are configured to be elsewhere, where no backup is put back",
+                "memory files are configured in a location that backups cannot restore to",
                 field="files.storage_root",
-                hint="Leave them out: --no-files.",
+                hint="Skip them: --no-files.",
             )
         if folder is None:
             return
@@ -424,7 +424,7 @@ class Restoring:
 
 def _safe(bank: RestoredBank) -> Iterator[str]:
     if bank.safety:
-        yield f"what was there is in {bank.safety}"
+        yield f"the previous bank is in {bank.safety}"
 
 
 def _named(found: Found, name: str) -> list[BankPart]:

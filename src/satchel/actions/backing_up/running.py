@@ -210,7 +210,9 @@ class _Run:
                 catalogue.drop(found)
                 if not known:
                     raise
-                notes.append(f"what was kept earlier does not hold, so all was written: {error}")
+                notes.append(
+                    f"earlier backups failed verification, so everything was written again: {error}"
+                )
                 packs = self._packs(catalogue, series, set())
                 found, _ = self._taken(catalogue, {}, packs, key)
                 proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
@@ -243,10 +245,12 @@ class _Run:
         found = catalogue.all(series)
         if catalogue.closed or (found and found[-1].cover is not None):
             raise ConfigError(
-                "the backups there are encrypted, and nobody is named for whom this one would be",
+                "existing backups there are encrypted, but no recipient is given for this one",
                 field="backup.encrypt_to",
-                hint="Name them: --encrypt-to, or [backup] encrypt_to. To have it in plain from"
-                " now on: --unencrypted.",
+                hint=(
+                    "Add --encrypt-to, or set [backup] encrypt_to. To stop encrypting: "
+                    "--unencrypted."
+                ),
             )
 
     def _made(
@@ -271,7 +275,7 @@ class _Run:
             missing=missing,
             notes=notes,
             dropped=dropped,
-            error=f"not whole: {missing[0]}" if missing else None,
+            error=f"incomplete: {missing[0]}" if missing else None,
             code=VerificationError.code if missing else None,
             exit_status=VerificationError.exit_status if missing else 0,
         )

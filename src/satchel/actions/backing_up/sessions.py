@@ -165,7 +165,7 @@ class SessionBack:
         notes = list[str]()
         if found.later:
             notes.append(
-                f"{found.later:,} later messages are there and stay; to go on from before them:"
+                f"{found.later:,} later messages exist and are kept; to continue from before them:"
                 f" satchel session fork {talk.id[7:19]} --at {talk.messages}"
             )
         with store.reading() as reader:

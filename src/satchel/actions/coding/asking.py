@@ -118,7 +118,7 @@ def _require_question(options: CodeQueryOptions) -> None:
         raise UsageError("only one relation can be queried at a time", hint=hint)
     if not options.relations and options.name is options.file is options.kind is None:
         raise UsageError(
-            "nothing is asked for", hint="Give --name, --file, --kind, --callers-of or the like."
+            "no query given", hint="Give --name, --file, --kind, --callers-of or the like."
         )
 
 
@@ -148,7 +148,7 @@ def _graph(view: View) -> CodeGraph:
     graph = CodeGraph(view.side)
     if not graph.trees:
         raise UnknownCodeError(
-            "no code is indexed in this bank", hint="Index some: satchel code index PATH"
+            "no code is indexed in this bank", hint="Index a folder: satchel code index PATH"
         )
     return graph
 
@@ -230,7 +230,7 @@ def _callee(call: Called) -> Edge:
 def _methods(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
     meant = [node for node in _meant(graph, said) if is_type(node)]
     if not meant:
-        raise UnknownCodeError(f"{said[:200]!r} is no type, so it has no methods")
+        raise UnknownCodeError(f"{said[:200]!r} is not a type, so it has no methods")
     edges = (
         belonging("METHOD_OF", method, node.id) for node in meant for method in graph.methods(node)
     )

@@ -206,14 +206,13 @@ def _head(bank: OpenBank, source: CodeSource, name: str | None) -> Head:
         if head.name == wanted:
             if (head.root, head.kind) != (source.root, source.kind) and name is None:
                 raise UsageError(
-                    f"there is a source tree {wanted!r} already, of {head.root}",
+                    f"a source tree named {wanted!r} already exists, of {head.root}",
                     field="name",
-                    hint="Give this one another name, or the same one to put it in its place:"
-                    " --name NAME",
+                    hint="Choose another name, or pass the same one to replace it: --name NAME",
                 )
             return msgspec.structs.replace(head, root=source.root, kind=source.kind)
     if len(heads) >= MOST_TREES:
-        raise UsageError(f"a bank has at most {MOST_TREES:,} source trees", field="name")
+        raise UsageError(f"a bank can have at most {MOST_TREES:,} source trees", field="name")
     return Head(
         name=wanted,
         root=source.root,
@@ -234,7 +233,7 @@ def _named(source: CodeSource, name: str | None) -> str:
         return name[:_LONGEST_NAME]
     if not name.strip() or not name.isprintable() or {"/", "#"} & set(name):
         raise UsageError(
-            f"not a name for a source tree: {name[:_LONGEST_NAME]!r}",
+            f"not a valid source tree name: {name[:_LONGEST_NAME]!r}",
             field="name",
             hint="Printable characters without / and #.",
         )
@@ -247,13 +246,13 @@ def _refuse_empty(path: str, done: indexing.Indexed, findings: list[Finding]) ->
     if done.needs:
         files = ", ".join(f"{number:,} in {name}" for name, number in sorted(done.needs.items()))
         raise MissingExtraError(
-            f"what reads these files is not installed: {files}", file=path, hint=done.hint
+            f"no parser is installed for these files: {files}", file=path, hint=done.hint
         )
     why = f"; {findings[0].path}: {findings[0].what}" if findings else ""
     raise EmptyInputError(
-        f"there is no source file here that can be read{why}",
+        f"no readable source files found{why}",
         file=path,
-        hint="Read are: Python, JavaScript, TypeScript, Go, Rust, Java, and SCIP indexes.",
+        hint="Supported: Python, JavaScript, TypeScript, Go, Rust, Java, and SCIP indexes.",
     )
 
 

@@ -41,7 +41,9 @@ class CodeQueryOptions(Options):
     name: Annotated[str | None, Option("Symbols with this name; may contain *, ? and [a-z].")] = (
         None
     )
-    file: Annotated[str | None, Option("Symbols of this file: its path, or the end of it.")] = None
+    file: Annotated[
+        str | None, Option("Symbols of this file: its path, or the last part of it.")
+    ] = None
     kind: Annotated[str | None, Option("Only symbols of this kind, such as class.")] = None
     callers_of: Annotated[str | None, Option("Where this symbol is called.")] = None
     callees_of: Annotated[str | None, Option("What this symbol calls.")] = None

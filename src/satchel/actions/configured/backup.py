@@ -77,4 +77,4 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         try:
             return msgspec.json.decode(said, type=tuple[str, ...])
         except msgspec.DecodeError:
-            raise ConfigError("no list of destinations", field="backup.destination") from None
+            raise ConfigError("not a list of destinations", field="backup.destination") from None

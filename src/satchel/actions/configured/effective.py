@@ -44,16 +44,16 @@ def understood(document: Mapping[str, Any]) -> BankConfig:
     try:
         version = msgspec.convert(document.get(MARK), int)
     except msgspec.ValidationError:
-        raise MalformedError("this is no bank configuration", field=MARK) from None
+        raise MalformedError("not a bank configuration", field=MARK) from None
     if version != VERSION:
         raise MalformedError(
-            f"version {version} of a bank configuration is not known here", field=MARK
+            f"version {version} of a bank configuration is not supported", field=MARK
         )
     profile = document.get("profile")
     if profile is not None and not (
         isinstance(profile, Mapping) and isinstance(profile.get("name"), str)
     ):
-        raise MalformedError("a profile has a name", field="profile")
+        raise MalformedError("a profile name must not be empty", field="profile")
     return BankConfig(
         version=VERSION,
         settings=_known(document.get("settings", {}), BankSettings, "settings"),
@@ -68,7 +68,7 @@ def understood(document: Mapping[str, Any]) -> BankConfig:
 
 def _known(given: Any, kind: type[_Kind], where: str) -> _Kind:
     if not isinstance(given, Mapping):
-        raise MalformedError("this must be an object", field=where)
+        raise MalformedError("must be an object", field=where)
     names = set(kind.__struct_fields__)
     try:
         return msgspec.convert({name: given[name] for name in names & set(given)}, resolved(kind))

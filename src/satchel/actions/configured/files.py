@@ -91,7 +91,7 @@ def read_file(path: Path) -> ConfigFile:
     with reading(path) as stream:
         data = stream.read(_MAX_FILE + 1)
     if len(data) > _MAX_FILE:
-        raise ConfigError("this is too large for a configuration", file=str(path))
+        raise ConfigError("the file is too large for a configuration", file=str(path))
     try:
         text = data.decode()
         if is_yaml(path):
@@ -113,7 +113,7 @@ def _from_yaml(text: str, path: Path) -> ConfigFile:
 
     value, lines = read_yaml(text, str(path))
     if not isinstance(value, dict):
-        raise ConfigError("this must be a table of names and values", file=str(path))
+        raise ConfigError("must be a table of names and values", file=str(path))
     return ConfigFile(path, value, lines.get)
 
 
@@ -122,11 +122,11 @@ def _ours(found: ConfigFile) -> ConfigFile:
     table, left = dict(found.table), set[str]()
     if "vector_store" in table:
         if "provider" in table:
-            raise found.wrong("there is a provider and a vector store", "vector_store")
+            raise found.wrong("both a provider and a vector store are configured", "vector_store")
         table["provider"] = f"astrocyte-{table.pop('vector_store')}"
         table["provider_config"] = table.pop("vector_store_config", {})
     elif table.get("provider_tier") == "storage" and "vector_store_config" in table:
-        raise found.wrong("there is no vector store that this is for", "vector_store_config")
+        raise found.wrong("no vector store is configured for this", "vector_store_config")
     for name in sorted(_ASTROCYTES & set(table)):
         # `sources` could be ours one day; what is here belongs to Astrocyte.
         if name == "agents" and _are_ours(found.path, table[name]):
@@ -140,7 +140,7 @@ def _ours(found: ConfigFile) -> ConfigFile:
     if table.get("profile") in _ASTROCYTES_PROFILES and table["profile"] not in (known or {}):
         left.add(f"profile {table.pop('profile')}")
     if left:
-        found.notes.append(f"Astrocyte's own, without a meaning here: {', '.join(sorted(left))}")
+        found.notes.append(f"specific to Astrocyte, ignored here: {', '.join(sorted(left))}")
     return ConfigFile(found.path, table, found.line, found.notes)
 
 
@@ -173,19 +173,19 @@ def _require(found: ConfigFile, kind: Any, value: Any, path: str) -> None:
         _require_members(found, kind, value, path)
     elif get_origin(kind) is dict and inner[1] is not Any:
         if not isinstance(value, dict):
-            raise found.wrong("this must be a table", path)
+            raise found.wrong("must be a table", path)
         for name, held in value.items():
             _require(found, inner[1], held, f"{path}.{name}")
     elif get_origin(kind) is tuple and _is_struct(inner[0]):
         if not isinstance(value, list):
-            raise found.wrong("this must be a list of tables", path)
+            raise found.wrong("must be a list of tables", path)
         for held in value:
             _require(found, inner[0], held, path)
 
 
 def _require_members(found: ConfigFile, kind: type[msgspec.Struct], value: Any, path: str) -> None:
     if not isinstance(value, dict):
-        raise found.wrong("this must be a table", path)
+        raise found.wrong("must be a table", path)
     members = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
     for name, held in value.items():
         where = f"{path}.{name}" if path else name

@@ -79,10 +79,10 @@ class Hooks:
         for name, given in more.items():
             functions = [given] if callable(given) else list(given)
             if name not in EVENTS:
-                hint = f"There are: {', '.join(EVENTS)}."
-                raise UsageError(f"there is no event {name!r}", field="hooks", hint=hint)
+                hint = f"Choose from: {', '.join(EVENTS)}."
+                raise UsageError(f"no event named {name!r}", field="hooks", hint=hint)
             if not all(map(callable, functions)):
-                raise UsageError("a hook is a function", field=f"hooks.{name}")
+                raise UsageError("a hook must be a function", field=f"hooks.{name}")
             found.setdefault(name, []).extend(functions)
         return Hooks(found)
 
@@ -136,7 +136,7 @@ class Hooks:
             left, self._open = self._open, 0
         if left:
             self._counts["dropped"] += left
-            _log.warning("%d events were not told in time", left)
+            _log.warning("%d events were not delivered in time", left)
 
     def _begin(self) -> None:
         """Start with nothing waiting: a parent's thread goes on with what waits there."""
@@ -154,7 +154,7 @@ class Hooks:
                 self._waiting.put_nowait((listener, event))
             except queue.Full:
                 self._counts["dropped"] += 1
-                _log.warning("%s was not told: too much waits already", event.event)
+                _log.warning("%s was not called: its queue is full", event.event)
                 return
             self._open += 1
             if self._worker is None:
@@ -179,7 +179,7 @@ class Hooks:
         from satchel.remotes.hooks.bounded import call
 
         if id(listener) in self._stuck:
-            return "still busy with an earlier event"
+            return "still handling an earlier event"
         if not isinstance(listener, HookSettings):
             return call(lambda: listener(event), PATIENCE, self._still(listener))
         return self._by_settings(listener, event)

@@ -38,7 +38,7 @@ def store_address(
     """
     if not provider:
         if config:
-            raise found.wrong("there is no provider that this is for", "provider_config")
+            raise found.wrong("no provider is configured for this", "provider_config")
         return None
     kind = "storage" if provider in STORES or provider.startswith("astrocyte-") else "engine"
     if tier not in ("", kind):
@@ -53,13 +53,13 @@ def store_address(
         raise found.wrong("no such key", where, f"Known: {', '.join(known)}.")
     given = [name for name in known if config.get(name)]
     if len(given) != 1 or not isinstance(config[given[0]], str):
-        raise found.wrong("say once where the store is", "provider_config", f"Set {member}.")
+        raise found.wrong("the store's location is set twice", "provider_config", f"Set {member}.")
     text: str = config[given[0]]
     if given[0] == "path":
         return f"{provider}:///{text}"
     if not text.startswith(f"{provider}://"):
         where = f"provider_config.{given[0]}"
-        raise found.wrong(f"this does not start with {provider}://", where)
+        raise found.wrong(f"does not start with {provider}://", where)
     return text
 
 

@@ -171,7 +171,7 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         given = [name for name in ("function", "command", "webhook") if getattr(self, name)]
         if len(given) != 1:
-            raise ValueError("a hook is one of `function`, `command` and `webhook`")
+            raise ValueError("a hook needs exactly one of `function`, `command` and `webhook`")
         if self.webhook:
             _require_webhook(self.webhook)
 
@@ -185,16 +185,15 @@ def _require_webhook(address: str) -> None:
         parts = urlsplit(address)
         port = parts.port
     except ValueError:
-        raise ValueError("`webhook` is not an address") from None
+        raise ValueError("`webhook` is not a valid URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ValueError("`webhook` is not an address that starts with https:// or http://")
+        raise ValueError("`webhook` must be a URL that starts with https:// or http://")
     if "@" in parts.netloc:
         raise ValueError(
-            "`webhook` holds a user or a password, which is not sent; sign what is sent instead,"
-            " with `secret_env`"
+            "`webhook` must not contain a user or password; sign requests with `secret_env` instead"
         )
     if _UNSENDABLE.search(address):
-        raise ValueError("`webhook` has a space or a sign that no address has")
+        raise ValueError("`webhook` contains a space or a character that is invalid in a URL")
 
 
 class HookTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

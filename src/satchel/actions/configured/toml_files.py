@@ -101,7 +101,7 @@ def _value(value: Any, path: tuple[str, ...]) -> str:
     if _is_table(value):
         inner = (f"{_name(name)} = {_value(one, path)}" for name, one in value.items())
         return "{" + ", ".join(inner) + "}"
-    raise UsageError("this has no form in TOML", field=".".join(path))
+    raise UsageError("this cannot be written as TOML", field=".".join(path))
 
 
 def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None) -> str:
@@ -137,7 +137,7 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
         del found[path[0]]
     if found != wanted:
         hint = f"Write it as a table of its own: [{path[0]}.{_name(path[1])}]."
-        raise UsageError("this cannot be changed where it stands", field=path[0], hint=hint)
+        raise UsageError("this value cannot be edited in place", field=path[0], hint=hint)
     return made
 
 

@@ -67,7 +67,7 @@ def _object(text: str, variable: str) -> Any:
     except (msgspec.DecodeError, UnicodeError):
         value = None
     if not isinstance(value, dict):
-        raise ConfigError("this is no JSON object", field=variable)
+        raise ConfigError("not a JSON object", field=variable)
     return value
 
 
@@ -94,7 +94,7 @@ def with_provider(values: list[Value], said: list[Value], found: ConfigFile) -> 
     at, own = next((n, one) for n, one in enumerate(values) if one.name == "store.address")
     if own.origin in ("file", "default"):
         if own.origin == "file" and provider.origin == "file" and own.value:
-            raise found.wrong("there is a provider, which is a store of its own", "store.address")
+            raise found.wrong("a provider, which is a store itself, is configured", "store.address")
         own = msgspec.structs.replace(own, value=address, origin=provider.origin)
     return [*values[:at], own, *values[at + 1 :]]
 
@@ -109,7 +109,7 @@ def require_profiles(options: Declared, found: ConfigFile) -> None:
     named |= {f"banks.{name}.profile": bank.profile for name, bank in options.banks.items()}
     for where, name in named.items():
         if name is not None and name not in options.profiles:
-            what = f"there is no profile {name!r}"
+            what = f"no profile named {name!r}"
             raise found.wrong(what, where, nearest(name, options.profiles or ["none yet"]))
 
 

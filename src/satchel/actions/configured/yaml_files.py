@@ -56,7 +56,10 @@ def _require_plain(event: Any, yaml: Any, file: str) -> None:
     line = event.start_mark.line + 1 if event.start_mark is not None else None
     if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
         raise MalformedError(
-            "anchors and aliases are not read", file=file, line=line, hint="Write it out."
+            "anchors and aliases are not supported",
+            file=file,
+            line=line,
+            hint="Write the value out.",
         )
     tag = getattr(event, "tag", None)
     if tag is not None and tag != "!":
@@ -73,7 +76,7 @@ class _Reading:
 
     def value(self, node: Any, path: str, depth: int = 0) -> Any:
         if depth > DEEPEST:
-            raise self._refused("this is too deep", node)
+            raise self._refused("nested too deeply", node)
         if node.id == "scalar":
             return self._scalar(node)
         if node.id == "sequence":
@@ -82,9 +85,9 @@ class _Reading:
         for key, held in node.value:
             name = key.value if key.id == "scalar" else None
             if name is None or key.tag == _TAG + "merge":
-                raise self._refused("this is no name of a key", key)
+                raise self._refused("not a valid key name", key)
             if name in found:
-                raise self._refused(f"{name} is there twice", key)
+                raise self._refused(f"{name} occurs twice", key)
             where = f"{path}.{name}" if path else name
             self._lines[where] = key.start_mark.line + 1
             found[name] = self.value(held, where, depth + 1)

@@ -57,7 +57,7 @@ class EncryptOptions(Options):
             short="-r",
         ),
     ] = ()
-    passphrase: Annotated[bool, Option("Encrypt with a passphrase, which is asked for.")] = False
+    passphrase: Annotated[bool, Option("Encrypt with a passphrase (prompted for).")] = False
     overwrite: Overwrite = False
 
 
@@ -146,12 +146,14 @@ def encrypt_file(
         MissingExtraError: If what encrypts is not installed.
     """
     if not lock.is_set:
-        raise UsageError("a file is encrypted for someone", hint="Add --recipient or --passphrase.")
+        raise UsageError(
+            "no recipient or passphrase given", hint="Add --recipient or --passphrase."
+        )
     with stored_file(settings, source) as file, file_to_write(settings, output) as outlet:
         with reading(file) as stream:
             head = stream.read(HEAD_BYTES)
         if is_encrypted(head):
-            raise UsageError("the file is encrypted already", file=str(source))
+            raise UsageError("the file is already encrypted", file=str(source))
         if not head:
             raise EmptyInputError("the file is empty", file=str(source))
         _copy(file, EncryptedOutlet(outlet, lock), overwrite=overwrite)
@@ -193,7 +195,7 @@ def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
             again, before = digest_of(made), digest_of(file)
         if again != before:
             outlet.remove()
-            raise UsageError("the file changed while it was read", file=str(file))
+            raise UsageError("the file changed while it was being read", file=str(file))
 
 
 def _told(outlet: Outlet, lock: Lock) -> Crypted:

@@ -57,7 +57,7 @@ def create_identity(settings: Settings, name: str, passphrase: str | None = None
             stream.write(canonical(value) + b"\n")
     except TargetExistsError:
         raise TargetExistsError(
-            f"there is an identity named {name!r} already", file=str(path)
+            f"an identity named {name!r} already exists", file=str(path)
         ) from None
     return _line(path)
 
@@ -81,7 +81,7 @@ def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | No
         UnreadableError: If one is a file that cannot be read.
     """
     if isinstance(recipients, str):
-        raise TypeError("several recipients are meant, not one text")
+        raise TypeError("recipients must be a list, not one string")
     found = list[str]()
     names = {line.name: line.recipient for line in list_identities(settings)} if recipients else {}
     for one in recipients:
@@ -99,14 +99,14 @@ def _in_file(path: Path) -> list[str]:
         lines = stream.read(_MOST_BYTES).decode("ascii", "replace").splitlines()
     found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not found:
-        raise UsageError("there is no recipient in it", file=str(path))
+        raise UsageError("it contains no recipient", file=str(path))
     return found
 
 
 def _path(settings: Settings, name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be the name of an identity",
+            f"{name!r} is not a valid identity name",
             hint="Use letters, digits, dot, dash and underscore.",
         )
     return settings.home / "identities" / f"{name}{SUFFIX}"

@@ -95,9 +95,9 @@ class Choice:
     def __init__(self, view: View, ids: Sequence[str], where: Mapping[str, Sequence[str]]) -> None:
         if not ids and not where:
             raise UsageError(
-                "what is to be erased was not said",
+                "nothing to erase is given",
                 field="id",
-                hint="Name ids, or say --where user=NAME.",
+                hint="Pass IDs, or add --where user=NAME.",
             )
         self.ids = frozenset(_named(view, one) for one in ids)
         self._asked = {name: frozenset(values) for name, values in where.items()}
@@ -109,7 +109,7 @@ class Choice:
             raise UsageError(
                 f"records of type {min(unknown)!r} are not erased",
                 field="where",
-                hint=f"Only memory is: {', '.join(sorted(ERASABLE))}.",
+                hint=f"Only these can be erased: {', '.join(sorted(ERASABLE))}.",
             )
 
     def takes(self, logged: Logged) -> bool:
@@ -142,30 +142,30 @@ def _named(view: View, wanted: str) -> str:
         found = [_PREFIX + digits]
     elif len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         raise UsageError(
-            f"not the id of a record: {wanted[:80]!r}",
+            f"not a record ID: {wanted[:80]!r}",
             field="id",
-            hint=f"Give the id, or {_LEAST_DIGITS} of its first digits or more.",
+            hint=f"Pass the ID, or a prefix of at least {_LEAST_DIGITS} digits.",
         )
     else:
         found = view.nominated(digits, limit=_MOST_SHOWN)
     places = view.places(found)
     if len(places) > 1:
         raise UsageError(
-            f"several ids start with {wanted!r}",
+            f"several IDs start with {wanted!r}",
             field="id",
-            hint=f"Say which: {', '.join(sorted(places))}",
+            hint=f"Choose one: {', '.join(sorted(places))}",
         )
     if not places:
         raise UnknownMemoryError(
             f"there is no record {wanted[:80]!r} in this bank",
             field="id",
-            hint="See: satchel list --all. Another bank is named with --bank.",
+            hint="See: satchel list --all. To use another bank: --bank NAME.",
         )
     (row,) = view.rows(list(places.values()))
     if row.type not in ERASABLE:
         raise UsageError(
-            f"this is the id of a {row.type} record, which is no memory",
+            f"this is the id of a {row.type} record, not of a memory",
             field="id",
-            hint="Without it the log could not be read.",
+            hint="The log could not be read without it.",
         )
     return row.id

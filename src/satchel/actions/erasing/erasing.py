@@ -42,7 +42,7 @@ from satchel.transfer.receipts.signed import receipt_of
 
 _MOST_LEFT = 20
 _STEP = 1_000
-_UNFINISHED = "an erasure that was cut short was brought to its end; nobody looked for its texts"
+_UNFINISHED = "an interrupted erasure was completed; its texts were not scanned for"
 _SCANNED = 2 << 20
 
 Progress = Callable[[int, int], None]
@@ -216,7 +216,7 @@ class _Erasing:
                 scanned = scan(bank.store, extents, self._fragments, self._look, inside)
                 beyond = unreached(bank.store, [*for_holders, *inside.closed])
         if self._fragments.left_out:
-            notes.append(f"{self._fragments.left_out:,} pieces were too many to look for")
+            notes.append(f"{self._fragments.left_out:,} pieces were not scanned for: too many")
         done = msgspec.structs.replace(
             planned,
             erased=erased,
@@ -272,7 +272,7 @@ class _Erasing:
         try:
             return finish(self._bank.store, self._bank.id), True
         except StoreBusyError as error:
-            notes.append(f"the store could not be rid of the bytes yet: {error.message}")
+            notes.append(f"the bytes could not be removed from the store yet: {error.message}")
             return 0, False
 
     def _reported(self, done: Erased) -> Erased:
@@ -329,16 +329,21 @@ def _end(bank: OpenBank, view: View) -> End:
 def _told(done: Erased) -> Iterator[str]:
     """Yield what the report has to say in words, and nothing of what was erased."""
     yield (
-        f"{done.looked_for:,} pieces of 16 bytes were looked for; {done.too_short:,} texts were"
-        " too short for that: 10 bytes or fewer"
+        f"{done.looked_for:,} pieces of 16 bytes were scanned for; {done.too_short:,} texts "
+        "were too short to scan for (10 bytes or fewer)"
     )
     if done.still_said:
         such = ", ".join(done.still_said_examples[:3])
-        yield f"{done.still_said:,} or more records that stay say some of it, too, such as {such}"
+        yield (
+            f"{done.still_said:,} or more remaining records contain some of the same text, such as "
+            f"{such}"
+        )
     if done.derived_left:
         such = ", ".join(done.derived_examples[:3])
-        yield f"{done.derived_left:,} records that were drawn from it stay, such as {such}"
+        yield f"{done.derived_left:,} records derived from it remain, such as {such}"
     if done.arriving:
-        yield f"{done.arriving:,} records of imports that are not complete could not be erased"
+        yield f"{done.arriving:,} records of incomplete imports could not be erased"
     if not done.finished:
-        yield "the store may still hold bytes of it: do it again when nobody reads it"
+        yield (
+            "the store may still contain its bytes: run again when no other program reads the store"
+        )

@@ -92,9 +92,13 @@ class MemoryFiles:
         store = self._opened()
         if store is None:
             return []
-        found = ["the audit of memory files, which keeps paths and digests"] if store.audit else []
+        found = (
+            ["the audit log of memory files, which contains paths and digests"]
+            if store.audit
+            else []
+        )
         if not store.is_in_place:
-            found.append("what the object store keeps of removed objects of memory files")
+            found.append("removed memory files that the object store retains")
             found.append("working copies of memory files on other machines")
         return found
 
@@ -139,7 +143,7 @@ class Home:
         with suppress(SatchelError, OSError):
             for receipt in list_receipts(bank.settings, bank.id, limit=10_000):
                 if receipt.kind in ("export", "convert", "migrate", "copy"):
-                    names[f"a copy that was written: {receipt.output}"] = None
+                    names[f"an exported copy: {receipt.output}"] = None
         found = list(names)
         if found[_MOST_NAMED:]:
             more = f"{len(found) - _MOST_NAMED} more copies; see: satchel receipt list"

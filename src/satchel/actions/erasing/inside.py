@@ -46,7 +46,7 @@ class Inside:
             if kind is None:
                 return
             if deep == _MOST_DEEP:
-                self.closed.append(f"what is inside {extent.name}: packed too many times")
+                self.closed.append(f"contents of {extent.name}: nested in too many archives")
             elif kind == "zip":
                 yield from self._members(extent, deep)
             else:
@@ -57,7 +57,7 @@ class Inside:
                     yield from self.within(inner, deep + 1)
         except (SatchelError, OSError, zipfile.BadZipFile, zlib.error) as error:
             why = error.message if isinstance(error, SatchelError) else str(error)
-            self.closed.append(f"what is inside {extent.name}: {why}")
+            self.closed.append(f"contents of {extent.name}: {why}")
 
     def _unpack(self, kind: str, extent: Extent, plain: BinaryIO) -> None:
         if kind == "gzip":
@@ -67,7 +67,7 @@ class Inside:
                 _copy(extent, kept)
                 decrypt(kept, plain, self._unlocking)
         else:
-            raise MalformedError("nothing here unpacks this kind of file")
+            raise MalformedError("this kind of file cannot be unpacked")
         plain.flush()
 
     def _gunzip(self, extent: Extent, plain: BinaryIO) -> None:

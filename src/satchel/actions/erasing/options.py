@@ -10,6 +10,7 @@ from satchel.actions.options import (
     DryRun,
     OnProgress,
     SigningOptions,
+    Texts,
 )
 from satchel.ports import unoffered
 from satchel.ports.operations import Absent, Option, Options, PathText
@@ -19,8 +20,6 @@ _MOST_IDS = 10_000
 _MOST = 1000
 _MOST_CONDITIONS = 20
 _IN_MEMORY = Absent(why="The original is returned; nothing is written.")
-
-_Texts = str | Sequence[str]
 
 
 def _conditions(value: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
@@ -34,7 +33,7 @@ def _conditions(value: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
 
 
 Ids = Annotated[
-    _Texts, Option("IDs or ID prefixes.", argument=True, metavar="ID", max_items=_MOST_IDS)
+    Texts, Option("IDs or ID prefixes.", argument=True, metavar="ID", max_items=_MOST_IDS)
 ]
 Where = Annotated[
     Mapping[str, str | Sequence[str]],
@@ -49,7 +48,7 @@ Where = Annotated[
 ]
 LogReason = Annotated[
     str | None,
-    Option("Why, for the log. The reason itself is not erased.", max_length=1000),
+    Option("Reason, for the log. The reason itself is not erased.", max_length=1000),
 ]
 
 
@@ -89,7 +88,7 @@ class RedactOptions(Options):
     _: KW_ONLY
     where: Where = field(default_factory=dict)
     kinds: Annotated[
-        _Texts,
+        Texts,
         Option(
             f"Only this kind of data: {', '.join(KINDS)}. Repeatable.",
             flag="--data-kind",
@@ -97,11 +96,11 @@ class RedactOptions(Options):
         ),
     ] = ()
     texts: Annotated[
-        _Texts,
+        Texts,
         Option("These words, wherever they occur. Repeatable.", flag="--text", max_items=_MOST),
     ] = ()
     fields: Annotated[
-        _Texts,
+        Texts,
         Option(
             "This member as a whole: a JSON pointer such as /metadata/phone. Repeatable.",
             flag="--field",
@@ -117,7 +116,7 @@ class RedactOptions(Options):
         ),
     ] = None
     recover_for: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Keep the original, sealed for this key: a name or did:key. Repeatable.",
             values="key",
@@ -125,7 +124,7 @@ class RedactOptions(Options):
         ),
     ] = ()
     recover_to: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Keep the original as an age file for this recipient: age1..., a file of recipients, or"
             " an identity stored here. Repeatable.",
@@ -158,7 +157,7 @@ class RecoverOptions(SigningOptions):
     )
     sealed: Annotated[
         bool,
-        Option("Write the age file, for whoever has its identity.", python=_IN_MEMORY),
+        Option("Write the age file itself, still encrypted.", python=_IN_MEMORY),
     ] = unoffered.field(default=False, init=False)
     signing_key: Annotated[
         str | None,

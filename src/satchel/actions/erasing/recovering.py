@@ -60,7 +60,9 @@ def recover(
     output = path_text(options.output)
     if options.sealed:
         if output is None:
-            raise UsageError("an age file goes to a file", field="sealed", hint="Add --output.")
+            raise UsageError(
+                "an age file must be written to a file", field="sealed", hint="Add --output."
+            )
         identity, content = kept_age_file(bank, options.memory)
         return _written(bank, identity, content, output, options)
     found = None if options.signing_key is not None else recover_by_identity(bank, options.memory)
@@ -131,9 +133,9 @@ def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
     found = age_file(sealed)
     if found is None:
         raise SigningKeyError(
-            "the original is kept for signing keys only",
+            "the original is stored for signing keys only",
             field="id",
-            hint="Only what is redacted with --recover-to is kept as an age file.",
+            hint="Only memories redacted with --recover-to are stored as an age file.",
         )
     return identity, found
 
@@ -148,9 +150,9 @@ def _kept(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
         sealed = view.side(name).get(name)
     if sealed is None:
         raise SigningKeyError(
-            "no original was kept of this memory",
+            "the original of this memory was not stored",
             field="id",
-            hint="Only what is redacted with --recover-for or --recover-to can be recovered.",
+            hint="Only memories redacted with --recover-for or --recover-to can be recovered.",
         )
     return identity, sealed
 
@@ -158,5 +160,5 @@ def _kept(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
 def _recovered(identity: str, body: bytes) -> Recovered:
     record, _ = open_record(body)
     if record.id != identity:
-        raise VerificationError("what was kept is the original of another memory")
+        raise VerificationError("the stored original is that of another memory")
     return Recovered(id=identity, record=record.value)

@@ -40,7 +40,7 @@ from satchel.seal.sealed_originals import sealed_original
 _TOGETHER = 200
 _MOST_TOLD = 100
 _ENTRIES = Filter(types=frozenset(Component), retired=True, held=True)
-_LEFT = "the owner has to rid the store of the bytes: satchel prune"
+_LEFT = "the owner has to remove the bytes from the store: satchel prune"
 
 Progress = Callable[[int, int], None]
 """Told how many memories were looked at, and how many there are at most."""
@@ -126,9 +126,9 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> Redacted:
     """
     asked = bank.asked("redact")
     if wanted.where and not bank.shows("read"):
-        raise PermissionRefusedError("without read, memories are named by their ids")
+        raise PermissionRefusedError("without the permission read, memories must be given by ID")
     if (wanted.recover_for or wanted.recover_to) and bank.bearer is not None:
-        raise PermissionRefusedError("only the owner keeps originals")
+        raise PermissionRefusedError("only the owner can store originals")
     detector = None if wanted.detector is None else detector_of(wanted.detector)
     more = () if detector is None else (detector,)
     kinds = Redacting(texts(wanted.kinds), texts(wanted.texts), texts(wanted.fields), _people, more)
@@ -192,7 +192,7 @@ class _Told:
                     notes.append(_LEFT)
             except StoreBusyError as error:
                 finished = False
-                notes.append(f"the store could not be rid of the bytes yet: {error.message}")
+                notes.append(f"the bytes could not be removed from the store yet: {error.message}")
         return Redacted(
             bank=self._bank,
             looked_at=self._looked_at,
@@ -212,9 +212,9 @@ def _group(view: View, wanted: RedactOptions, after: int) -> tuple[list[Logged],
     if not wanted.where:
         if not wanted.ids:
             raise UsageError(
-                "nothing to redact is named",
+                "nothing to redact is given",
                 field="ids",
-                hint="Name IDs, or add --where user=NAME.",
+                hint="Pass IDs, or add --where user=NAME.",
             )
         named = [find_memory(view, one) for one in texts(wanted.ids)]
         found = {each.seq: each for one in named for each in (one, *versions_of(view, one))}

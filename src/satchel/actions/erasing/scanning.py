@@ -13,8 +13,8 @@ _ALL = Filter(retired=True, held=True)
 _MOST_SAID, _MOST_AT = 20, 5
 
 ALWAYS_OUT_OF_REACH = (
-    "backups, snapshots of the file system, and blocks that a disk keeps",
-    "what models and services were shown",
+    "backups, file system snapshots, and unused disk blocks",
+    "data already sent to models and services",
 )
 """What no program on this machine can look at."""
 

@@ -74,7 +74,7 @@ def comparing(settings: Settings, model: str | None = None) -> tuple[Embedder | 
     except MissingExtraError:
         if model is not None:
             raise
-        return None, ["no vectors were compared: the extra [recall] is not installed"]
+        return None, ["vectors were not compared: the extra [recall] is not installed"]
 
 
 def _remembered(ledger: Ledger, turns: tuple[Turn, ...]) -> dict[str, str]:

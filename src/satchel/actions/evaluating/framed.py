@@ -128,7 +128,7 @@ def evaluate_framed(
     """
     require_owner(settings, "evaluate")
     if not budgets or min(budgets) < 1:
-        raise UsageError("a budget is 1 token or more", field="budgets")
+        raise UsageError("the budget must be at least 1 token", field="budgets")
     found = read_set(path)
     embedder, notes = comparing(settings) if vectors else (None, [])
     wanted = [(one, _counting(one, found.aside)) for one in found.conversations]

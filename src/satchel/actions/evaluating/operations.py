@@ -30,7 +30,7 @@ Questions = Annotated[
     PathText,
     Option("Set of questions: a file, or a folder.", argument=True, metavar="DATA", values="file"),
 ]
-FramedFor = Annotated[str, Option("Model that memory is written for, and counted in tokens of.")]
+FramedFor = Annotated[str, Option("Model to format memory for, and whose tokens to count.")]
 Probes = Annotated[
     PathText | Sequence[PathText],
     Option("File with a set of probes. Default: the built-in sets. Repeatable.", values="file"),
@@ -41,7 +41,7 @@ Source = Annotated[
 ]
 Target = Annotated[str | None, Option("Agent with transferred memory. Default: the source.")]
 Seed = Annotated[int, Option("Seed of confidence intervals and random tests.")]
-Timeout = Annotated[float, Option("Seconds that an answer of a program may take.", minimum=0.1)]
+Timeout = Annotated[float, Option("Maximum seconds for an answer of a program.", minimum=0.1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class FramedMeasure(PagedOptions):
     budgets: Annotated[
         Sequence[int],
         Option(
-            "Tokens of the whole text. Default: 512, 1,024, 2,048 and 4,096. Repeatable.",
+            "Token budget. Default: 512, 1,024, 2,048 and 4,096. Repeatable.",
             flag="--budget",
             minimum=1,
         ),
@@ -110,7 +110,7 @@ class ContainmentMeasure(Options):
     ]
     _: KW_ONLY
     mutated: Annotated[
-        int, Option("Texts of each corpus that are disguised and halved as well.", minimum=0)
+        int, Option("Number of texts of each corpus to also test disguised and halved.", minimum=0)
     ] = 150
     progress: OnProgress = None
 
@@ -133,7 +133,7 @@ class ContinuityMeasure(PagedOptions):
 class TransferMeasure(ContinuityMeasure):
     """How to measure transfer continuity."""
 
-    budget: Annotated[int, Option("Tokens that the target gets.", minimum=1)] = _BUDGET
+    budget: Annotated[int, Option("Token budget of the target.", minimum=1)] = _BUDGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,8 @@ class FidelityMeasure(ContinuityMeasure):
     levels: Annotated[
         Sequence[int],
         Option(
-            "Percent of the tokens of the whole memory. Default: 25, 50, 75 and 100. Repeatable.",
+            "Budgets as percent of the tokens of the whole memory. Default: 25, 50, 75 and "
+            "100. Repeatable.",
             flag="--level",
             minimum=1,
             maximum=100,

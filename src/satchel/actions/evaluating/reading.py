@@ -55,7 +55,7 @@ def read_set(path: Path) -> QuestionSet:
     else:
         found = _from_file(path)
     if not any(one.questions for one in found.conversations):
-        raise EmptyInputError("no question names a turn that is there", file=str(path))
+        raise EmptyInputError("no question names an existing turn", file=str(path))
     return found
 
 
@@ -70,11 +70,9 @@ def _from_file(path: Path) -> QuestionSet:
             whole = tuple(_plain(each, at) for at, each in enumerate(value["conversations"]))
             return QuestionSet(format="plain", conversations=whole)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MalformedError(
-            f"a conversation lacks something: {error!r}", file=str(path)
-        ) from error
+        raise MalformedError(f"a conversation is incomplete: {error!r}", file=str(path)) from error
     raise UnknownFormatError(
-        "this is no set of questions that is known",
+        "unknown question set format",
         file=str(path),
         hint="Known: LoCoMo's JSON, a folder with BEAM's chat.json, QMSum's JSON lines (.jsonl),"
         " and the plain form.",
@@ -85,7 +83,7 @@ def _bytes(path: Path) -> bytes:
     with reading(path) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        raise LimitError(f"a set of questions has at most {MOST_BYTES:,} bytes", file=str(path))
+        raise LimitError(f"a question set can have at most {MOST_BYTES:,} bytes", file=str(path))
     return raw
 
 
@@ -193,7 +191,7 @@ def _beams(folder: Path) -> Iterator[Conversation]:
             try:
                 yield _beam(one.name, _json(chat), _json(questions))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                problem = f"a conversation lacks something: {error!r}"
+                problem = f"a conversation is incomplete: {error!r}"
                 raise MalformedError(problem, file=str(chat)) from error
 
 
@@ -252,7 +250,7 @@ def _qmsum(path: Path) -> Conversation:
             raise MalformedError(f"not JSON: {error}", file=str(path), line=number) from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise MalformedError(
-                f"a meeting lacks something: {error!r}", file=str(path), line=number
+                f"a meeting is incomplete: {error!r}", file=str(path), line=number
             ) from error
     return _conversation(path.stem, turns, iter(asked))
 
@@ -260,7 +258,7 @@ def _qmsum(path: Path) -> Conversation:
 def _span(ends: Sequence[str]) -> range:
     first, last = map(int, ends)
     if not 0 <= first <= last <= _LONGEST_MEETING:
-        raise ValueError(f"no span of turns: {first} to {last}")
+        raise ValueError(f"not a valid span of turns: {first} to {last}")
     return range(first, last + 1)
 
 

@@ -51,7 +51,7 @@ def _look(settings: Settings, place: Path) -> Iterator[Check]:
                 yield Check(
                     name=name,
                     state="note",
-                    detail=f"changed outside: {_named(outside)}",
+                    detail=f"changed by another program: {_named(outside)}",
                     hint=shlex.join(["satchel", "file", "sync", "--file-store", place.name]),
                 )
             if found.ok:
@@ -75,7 +75,7 @@ def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[C
             return
         found = compare(open_bank_in(settings, banks, key), store)
     if found.same:
-        yield Check(name=f"log of {key}", state="ok", detail="says what the files are")
+        yield Check(name=f"log of {key}", state="ok", detail="matches the files")
         return
     parts = [
         f"{what}: {_named(paths)}"

@@ -25,7 +25,7 @@ def read_memories(settings: Settings, source: Path) -> list[Any]:
     with file_to_read(settings, source) as opened, opened.stream() as stream:
         data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise LimitError(f"such a file has at most {MOST_BYTES:,} bytes", file=str(source))
+        raise LimitError(f"the file can have at most {MOST_BYTES:,} bytes", file=str(source))
     return _memories(data, source)
 
 
@@ -55,13 +55,13 @@ def _memories(data: bytes, source: Path) -> list[Any]:
         found = _parsed(data)
     except (ValueError, RecursionError) as error:
         raise MalformedError(
-            f"this is no JSON: {error}", file=str(source), hint="Or one memory a line."
+            f"not JSON: {error}", file=str(source), hint="Or use one memory per line."
         ) from None
     if isinstance(found, dict):
         found = found["data"] if isinstance(found.get("data"), list) else [found]
     if not isinstance(found, list) or not any(_is_memory(one) for one in found):
         raise MalformedError(
-            "there is no memory in it: an object with path and content",
+            "no memories found: expected objects with path and content",
             file=str(source),
             hint="List them with view=full.",
         )

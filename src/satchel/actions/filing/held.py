@@ -49,18 +49,18 @@ def require_reading(bank: OpenBank) -> None:
     bank.asked("read files")
     if bank.bearer is not None and not bank.bearer.chain.is_wildcard:
         raise PermissionRefusedError(
-            "the token is for entries, and memory files are none",
+            "the token covers memories only, not memory files",
             field="scope",
-            hint="Ask the owner for a token of everything: satchel token issue.",
+            hint="Ask the owner for a token with --everything: satchel token issue.",
         )
     if not bank.name:
-        raise PermissionRefusedError("the bank has no name, so no memory files are its own")
+        raise PermissionRefusedError("the bank has no name, so it has no memory files")
     try:
         alone = find_bank(bank.store, bank.name) == bank.id
     except (UsageError, UnknownBankError):
         alone = False
     if not alone:  # the files of a name that several have may be of another one
-        raise PermissionRefusedError("another bank has this name, too")
+        raise PermissionRefusedError("another bank has the same name")
 
 
 def hold(store: MemoryStore, bank: OpenBank) -> None:
@@ -71,8 +71,8 @@ def hold(store: MemoryStore, bank: OpenBank) -> None:
     def leave(name: str) -> None:
         if name not in READING | CHANGING:
             raise PermissionRefusedError(
-                f"no token allows this, only the owner may do it: {name}",
-                hint="Leave --token and SATCHEL_TOKEN out, as the owner.",
+                f"only the owner may do this, with no token: {name}",
+                hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
             )
         bank.asked("read files" if name in READING else "change files")
 
@@ -84,6 +84,6 @@ def only_read(store: MemoryStore) -> None:
 
     def leave(name: str) -> None:
         if name not in READING:
-            raise ReadOnlyStoreError("opened for reading", file=str(store.root))
+            raise ReadOnlyStoreError("opened read-only", file=str(store.root))
 
     store.leave = leave

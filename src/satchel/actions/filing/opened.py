@@ -79,10 +79,10 @@ def opened_files(
     if root is not None:
         require_owner(settings, "files")
         if key is not None:
-            raise UsageError("--file-store and --root name two different file stores")
+            raise UsageError("--file-store and --root name different file stores")
         require_uncontained(settings, str(root))
         if not create and not root.is_dir():
-            raise MemoryStoreError("no folder at this path", file=str(root))
+            raise MemoryStoreError("no such folder", file=str(root))
         with MemoryStore(root=root) as store:
             yield store
         return
@@ -143,12 +143,12 @@ def _key_of_bank(settings: Settings, bank: str) -> str:
     """
     with opened_bank(settings, bank) as opened:
         if not opened.name:
-            raise MemoryStoreError("the bank has no name, so no memory files are its own")
+            raise MemoryStoreError("the bank has no name, so it has no memory files")
         try:
             return key_checked(opened.name)
         except MemoryStoreError as error:
             raise MemoryStoreError(
-                f"a bank of this name has no memory files: {error.message}",
+                f"a bank with this name cannot have memory files: {error.message}",
                 field="name",
                 hint="Rename the bank.",
             ) from None
@@ -196,7 +196,7 @@ def files_of_bank(bank: OpenBank) -> MemoryStore:
     if bank.bearer is not None:
         require_reading(bank)
     if not bank.name:
-        raise MemoryStoreError("the bank has no name, so no memory files are its own")
+        raise MemoryStoreError("the bank has no name, so it has no memory files")
     if bank.bearer is not None:
         return store_of(bank.settings, bank.name, create=True, held=bank)
     store = store_of(bank.settings, bank.name, create=bank.ledger.writes)

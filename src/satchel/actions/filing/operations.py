@@ -52,14 +52,14 @@ Prefix = Annotated[
 ExpectedSha = Annotated[
     str | None,
     Option(
-        "SHA-256 that the file must have now; empty if it must not exist.",
+        "SHA-256 that the file must have; empty if it must not exist.",
         metavar="SHA256",
         http=Absent(why="The headers If-Match and If-None-Match have it."),
     ),
 ]
-_Header = Absent(why="The header X-Actor names who it is.")
-Actor = Annotated[str, Option("Who does it, for the audit.", max_length=200, http=_Header)]
-Reason = Annotated[str, Option("Why, for the audit.", max_length=1000)]
+_Header = Absent(why="The header X-Actor names the actor.")
+Actor = Annotated[str, Option("Author of the change, for the audit.", max_length=200, http=_Header)]
+Reason = Annotated[str, Option("Reason, for the audit.", max_length=1000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,15 @@ class FileChangeOptions(Options):
     actor: Actor = _ME
     reason: Reason = ""
 
+    @property
+    def change(self) -> dict[str, Any]:
+        """These options as keyword arguments of the store."""
+        return {
+            "expected_sha": self.expected_sha,
+            "actor": self.actor,
+            "reason": self.reason,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class FileWriteOptions(FileChangeOptions):
@@ -96,9 +105,7 @@ class FileWriteOptions(FileChangeOptions):
     ] = None
     _: KW_ONLY
     append: Annotated[bool, Option("Add the text at the end.")] = False
-    keep_versions: Annotated[
-        bool, Option("Have the store keep the text of every version from now on.")
-    ] = False
+    keep_versions: Annotated[bool, Option("Keep the text of every version from now on.")] = False
     content: bytes | None = None
     """What a file or standard input has, in place of the text."""
 
@@ -109,7 +116,7 @@ class FileEditOptions(FileChangeOptions):
 
     path: FilePath
     old: Annotated[str, Option("Text to replace, exactly.", argument=True)]
-    new: Annotated[str, Option("Text to put in its place.", argument=True)]
+    new: Annotated[str, Option("Replacement text.", argument=True)]
     _: KW_ONLY
     count: Annotated[int, Option("Number of times that the text must occur.", minimum=1)] = 1
 
@@ -148,7 +155,7 @@ class CollectOptions(Options):
     """What to remove."""
 
     hours: Annotated[
-        float, Option("Hours for which readers may still need what is unused.", minimum=0)
+        float, Option("Hours to keep unused data for readers that may still need it.", minimum=0)
     ] = 24.0
 
 
@@ -250,7 +257,8 @@ class AuditOptions(Options):
     """Which events to list."""
 
     last: Annotated[
-        int, Option("Number of events: the last ones.", short="-n", minimum=1, maximum=100_000)
+        int,
+        Option("Number of events to show, from the end.", short="-n", minimum=1, maximum=100_000),
     ] = 20
     verify: Annotated[bool, Option("Verify the whole audit against its hash chain.")] = False
 
@@ -278,7 +286,7 @@ class FilePromoteOptions(FileChangeOptions):
     ] = ()
     max_bytes: Annotated[int, Option("Rule: maximum size of a file.", minimum=1)] = 100_000
     overwrite: Annotated[bool, Option("Rule: other text at the target may be replaced.")] = False
-    keep: Annotated[bool, Option("Keep the proposal.")] = False
+    keep: Annotated[bool, Option("Keep the proposal file.")] = False
     actor: Annotated[str, Option("Who reviewed it, for the audit.", max_length=200)] = "reviewer"
     dry_run: DryRun = False
 
@@ -355,17 +363,12 @@ def write_file(files: OpenFiles, options: FileWriteOptions) -> MemoryMeta:
     store, data = files.store, options.content
     if data is None:
         data = (options.text or "").encode("utf-8", "surrogateescape")
-    about: dict[str, Any] = {
-        "actor": options.actor,
-        "reason": options.reason,
-        "expected_sha": options.expected_sha,
-    }
     if options.keep_versions and not store.keep_versions:
         store.change_policy(keep_versions=True, actor=options.actor)
     if not options.append:
-        return store.write_bytes(options.path, data, **about)
+        return store.write_bytes(options.path, data, **options.change)
     text = decoded_text(options.path, data)
-    return store.append_text(options.path, text, **about)
+    return store.append_text(options.path, text, **options.change)
 
 
 @operation(
@@ -386,9 +389,7 @@ def edit_file(files: OpenFiles, options: FileEditOptions) -> MemoryMeta:
         options.old,
         options.new,
         options.count,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
     )
 
 
@@ -409,9 +410,7 @@ def move_file(files: OpenFiles, options: FileMoveOptions) -> list[str]:
     return files.store.rename(
         options.path,
         options.new,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
         overwrite=options.overwrite,
     )
 
@@ -431,16 +430,11 @@ def delete_file(files: OpenFiles, options: FileDeleteOptions) -> list[str]:
         ConcurrencyError: If the file is not as expected.
         UsageError: If a folder is to be erased.
     """
-    about: dict[str, Any] = {
-        "actor": options.actor,
-        "reason": options.reason,
-        "expected_sha": options.expected_sha,
-    }
     if not options.erase:
-        return files.store.delete(options.path, recursive=options.recursive, **about)
+        return files.store.delete(options.path, recursive=options.recursive, **options.change)
     if options.recursive:
         raise UsageError("only one file can be erased at a time", field="recursive")
-    files.store.erase(options.path, **about)
+    files.store.erase(options.path, **options.change)
     return [options.path]
 
 
@@ -460,9 +454,7 @@ def restore_file(files: OpenFiles, options: FileRestoreOptions) -> MemoryMeta:
     return files.store.restore(
         options.path,
         options.version,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
     )
 
 
@@ -581,7 +573,7 @@ def read_file(files: OpenFiles, options: FileReadOptions) -> FileContent:
         )
     data, meta = store.read_bytes(path), store.get_meta(path)
     if data is None:
-        raise NoMemoryFilesError("no file at this path", path=path)
+        raise NoMemoryFilesError("no such file", path=path)
     return FileContent(
         path=path,
         text=data.decode("utf-8", "surrogateescape"),
@@ -691,13 +683,11 @@ def promote_files(files: OpenFiles, options: FilePromoteOptions) -> list[Decisio
         return promote_all(store, rule, actor=options.actor, dry_run=options.dry_run)
     for field in ("authors", "overwrite", "dry_run"):
         if getattr(options, field):
-            raise UsageError("it is part of a rule", field=field, hint="Add --folder.")
+            raise UsageError("this option is part of a rule", field=field, hint="Add --folder.")
     meta = store.promote(
         options.path,
         options.target,
-        actor=options.actor,
-        reason=options.reason,
-        expected_sha=options.expected_sha,
+        **options.change,
         keep=options.keep,
     )
     return [Decision(options.path, meta.path, None, meta.sha256)]

@@ -123,10 +123,10 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def connect(settings: Settings, asked: ConnectOptions) -> Connected:
     """Add Satchel's MCP server to an agent host's configuration.
 
-    The entry names this home, store and configuration, and the default bank if one was chosen: a
-    later `satchel bank use` does not move the agent's memory. Everything else in the host's files
-    stays; each file is backed up beside it, and is restored by `--remove`. Restart the host
-    afterwards.
+    The entry and the hooks name this home, store and configuration, and the default bank if one was
+    chosen: a later `satchel bank use` does not move the agent's memory. Everything else in the
+    host's files stays; each file is backed up beside it, and is restored by `--remove`. Restart the
+    host afterwards.
 
     Args:
         settings: The surroundings.
@@ -145,10 +145,11 @@ def connect(settings: Settings, asked: ConnectOptions) -> Connected:
         raise UsageError(
             f"{host} has no hooks for the start and the end of a session", field="hooks"
         )
-    plans = [_servers(settings, _found(host, known.servers, asked), known, asked)]
+    bank = None if asked.remove else asked.bank or _default_bank(settings)
+    plans = [_servers(settings, _found(host, known.servers, asked), known, asked, bank)]
     if known.hooks is not None and (asked.hooks or asked.plugin or asked.remove):
         there = _found(host, known.hooks, asked)
-        plans.append(_hooks(settings, there, known.hooks_of, asked))
+        plans.append(_hooks(settings, there, known.hooks_of, asked, bank))
     if asked.plugin or asked.remove:
         plans.append(_skill(_found(host, known.skill, asked), asked))
     done = [plan() for plan in plans]  # all are read before the first is written
@@ -170,7 +171,7 @@ def command() -> list[str]:
 
 
 def _servers(
-    settings: Settings, there: HostFile, known: Known, asked: ConnectOptions
+    settings: Settings, there: HostFile, known: Known, asked: ConnectOptions, bank: str | None
 ) -> Callable[[], FileChange]:
     """Return what writes the file with the servers."""
     text = there.text or ""
@@ -180,7 +181,6 @@ def _servers(
     entry = None
     if not asked.remove:
         said = _plugin(".mcp.json")["mcpServers"][SERVER]
-        bank = asked.bank or _default_bank(settings)
         more = ["--bank", bank] if bank else []
         words = invocation(settings, [*said["args"], *more], command())
         entry = {"command": words[0], "args": words[1:]}
@@ -210,7 +210,7 @@ def _default_bank(settings: Settings) -> str | None:
 
 
 def _hooks(
-    settings: Settings, there: HostFile, hooks_of: str, asked: ConnectOptions
+    settings: Settings, there: HostFile, hooks_of: str, asked: ConnectOptions, bank: str | None
 ) -> Callable[[], FileChange]:
     """Return what writes the file with the hooks."""
     value = json_of(there.text or "", there.path)
@@ -221,7 +221,7 @@ def _hooks(
         wanted = {**{name: ours[name] for name in ours if name != "hooks"}, **deepcopy(without)}
         events = wanted.setdefault("hooks", {})
         for event, groups in ours["hooks"].items():
-            told = [_as_here(settings, group, asked.bank) for group in groups]
+            told = [_as_here(settings, group, bank) for group in groups]
             events[event] = [*events.get(event, []), *told]
     made = (there.text or "") if wanted == value else dumped(wanted, there.text)
     given: str | None = made
@@ -286,7 +286,7 @@ def _as_here(settings: Settings, group: dict[str, Any], bank: str | None) -> dic
     made = deepcopy(group)
     for one in made.get("hooks", [made]):
         words = shlex.split(one["command"])[1:]
-        more = ["--agent", bank] if bank else []
+        more = ["--bank", bank] if bank else []
         one["command"] = shlex.join(invocation(settings, [*words, *more], command()))
     return made
 

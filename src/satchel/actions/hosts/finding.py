@@ -53,7 +53,7 @@ def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[Seen]:
         yield from _of_host(host)
     for folder in folders:
         if not folder.is_dir():
-            raise UnreadableError("there is no such folder", file=str(folder))
+            raise UnreadableError("no such folder", file=str(folder))
         yield from _files_in(folder.absolute(), _ENDINGS, None)
 
 
@@ -61,9 +61,9 @@ def _of_host(host: Host) -> Iterator[Seen]:
     if host not in KEPT:
         known = ", ".join(KEPT)
         raise UsageError(
-            f"where {host} keeps conversations is not known",
+            f"the conversation folder of {host} is not known",
             field="host",
-            hint=f"Name the folder: --folder FOLDER. Known: {known}.",
+            hint=f"Add --folder FOLDER. Known: {known}.",
         )
     kept = KEPT[host]
     said = os.environ.get(kept.variable)

@@ -17,8 +17,8 @@ _MOST_BYTES = 64 << 20
 _INDENT = re.compile(r"\s*\{\r?\n([ \t]+)\S")
 _USUAL_INDENT = "  "
 _LINKED = (
-    "Look at what it is. Put a file or a folder of the project's own in its place, or connect all"
-    " projects: without --project."
+    "Replace the link with a regular file or folder of the project, or drop --project to connect "
+    "all projects."
 )
 
 Parse = Callable[[str, Path], dict[str, Any]]
@@ -103,7 +103,7 @@ def found(path: Path, project: Path | None = None) -> HostFile:
     with reading(path) as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise LimitError(f"at most {_MOST_BYTES:,} bytes are changed", file=str(path))
+        raise LimitError(f"a file can have at most {_MOST_BYTES:,} bytes", file=str(path))
     try:
         return HostFile(path, data.decode(), project)
     except UnicodeDecodeError as error:
@@ -131,10 +131,12 @@ def require_inside(path: Path, project: Path | None) -> None:
         except OSError as error:
             raise target_error(step, error) from error
         if stat.S_ISLNK(seen.st_mode):
-            raise ContainmentError("a link leads out of the project", file=str(step), hint=_LINKED)
+            raise ContainmentError(
+                "a symbolic link points outside the project", file=str(step), hint=_LINKED
+            )
         if step == path and stat.S_ISREG(seen.st_mode) and seen.st_nlink > 1:
             raise ContainmentError(
-                "the file has another name besides, which may be out of the project",
+                "the file has another hard link, which may be outside the project",
                 file=str(step),
                 hint=_LINKED,
             )
@@ -152,7 +154,7 @@ def json_of(text: str, path: Path) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        hint = "It is left as it is. Comments have to go, or add the entry by hand."
+        hint = "Nothing was changed. Remove the comments, or add the entry by hand."
         raise MalformedError("not JSON", file=str(path), line=line, hint=hint) from None
     if not isinstance(value, dict):
         raise MalformedError("not an object", file=str(path))

@@ -78,11 +78,15 @@ def check_watching(settings: Settings, moment: datetime | None = None) -> Iterat
             continue
         age = (moment or datetime.now(UTC)) - datetime.fromisoformat(found.at)
         looked = found.at[:16].replace("T", " ")
-        detail = f"last looked {looked}, files known: {len(found.files):,}"
+        detail = f"last captured {looked}, files known: {len(found.files):,}"
         if found.missed:
-            detail += f", {len(found.missed):,} could not be taken"
+            detail += f", {len(found.missed):,} could not be captured"
         is_old = age > _STALE
-        hint = "Hosts delete what is a month old: satchel watch --once" if is_old else None
+        hint = (
+            "Hosts delete conversations after about a month; capture them: satchel watch --once"
+            if is_old
+            else None
+        )
         state: State = "problem" if is_old else "note" if found.missed else "ok"
         yield Check(name=f"watch into {found.name}", state=state, detail=detail, hint=hint)
 

@@ -89,7 +89,7 @@ def _interval(text: str) -> str:
     if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS and unit in _SECONDS):
         raise UsageError(f"not an interval: {text!r}", field="every", hint="Such as 15m, 1h or 1d.")
     if not 0 < int(number) * _SECONDS[unit] <= _LONGEST:
-        raise UsageError("an interval is from a second to a year", field="every")
+        raise UsageError("an interval must be between a second and a year", field="every")
     return text
 
 
@@ -131,12 +131,14 @@ class WatchOptions(SigningOptions):
     every: Annotated[
         str,
         Option(
-            "How often: 15m, 1h, 6h, 1d. The first time is now.", parse=_interval, python=_AGAIN
+            "Interval: 15m, 1h, 6h, 1d. The first capture is immediate.",
+            parse=_interval,
+            python=_AGAIN,
         ),
     ] = unoffered.field(default="1h", init=False)
     print: Annotated[
         Kind | None,
-        Option("Print a timer that does it, and exit.", python=_AGAIN),
+        Option("Print a timer for it, and exit.", python=_AGAIN),
     ] = unoffered.field(default=None, init=False)
     dry_run: DryRun = False
 
@@ -287,7 +289,7 @@ def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> Watche
     if not seen:
         raise UnreadableError(
             "no transcripts were found",
-            hint="Name a host, or a folder: satchel watch --folder FOLDER",
+            hint="Give a host or a folder: satchel watch --folder FOLDER",
         )
     name = asked.bank or settings.options.store.bank or BANK
     lock = ProcessLock(settings.state / "watch.lock", purpose="watch")
@@ -367,7 +369,7 @@ def schedule_of(every: timedelta) -> str:
         often = {1: "*", 24: str(_NIGHT)}.get(hours, f"*/{hours}")
         return f"{_PAST} {often} * * *"
     raise UsageError(
-        "no timer can say this interval", field="every", hint="Such as 15m, 1h, 6h or 1d."
+        "no timer can express this interval", field="every", hint="Such as 15m, 1h, 6h or 1d."
     )
 
 
@@ -430,7 +432,7 @@ class _Look:
         paths = {str(one.path) for one in changed}
         for job in list_jobs(self._settings):
             if job.input in paths:
-                cancel_job(self._settings, job.id, reason="captured anew")
+                cancel_job(self._settings, job.id, reason="captured again")
 
     def _take(self, one: Seen, owner: Owners) -> None:
         told, file = self._told, str(one.path)
@@ -462,7 +464,7 @@ class _Look:
         for bank in found.banks:
             self._before.bank = bank.bank or self._before.bank
             done = bank.done
-            added += done.added + done.others + done.overwritten + done.others_overwritten
+            added += done.added + done.others
         if found.changed:
             self._told.captured.append(Captured(file=file, format=found.source_format, added=added))
         self._secrets.update(found.secrets)

@@ -2,17 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 
 from blake3 import blake3
 
 from satchel.actions.config import Settings
 from satchel.actions.wiring import local_path, shown_address
 from satchel.disk.locks import ProcessLock
+from satchel.disk.waiting import is_watched
 
 
 @contextmanager
-def import_lock(settings: Settings) -> Iterator[None]:
+def import_lock(settings: Settings, *, waits: bool = False) -> Iterator[None]:
     """Keep other imports out of the store, so that two do not go on with the same one.
+
+    Args:
+        settings: Where the store is.
+        waits: Whether to wait for another one where somebody is shown that it is waited for.
 
     Raises:
         LockedError: If another one is running.
@@ -24,5 +30,5 @@ def import_lock(settings: Settings) -> Iterator[None]:
     else:
         beside = path.with_name(f"{path.name}.import.lock")
         lock = ProcessLock(beside, purpose="import", own_folder=False)
-    with lock.exclusive():
+    with lock.exclusive(wait=inf if waits and is_watched() else 0):
         yield

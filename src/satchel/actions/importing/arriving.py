@@ -144,9 +144,9 @@ class Arriving:
         self.is_sealed = self._adapter.info.traits.sealed
         if scrub and self.is_sealed:
             raise UsageError(
-                "what was sealed cannot be changed on its way in",
+                "sealed records cannot be changed during import",
                 file=name,
-                hint="Import it as it is, or scrub it where it comes from.",
+                hint="Import it without --scrub-secrets, or scrub it at its source.",
             )
         self._scrub = scrub
         self.screening = Screening(scrub=scrub)
@@ -176,9 +176,9 @@ class Arriving:
         """
         if self._scrub:
             raise UsageError(
-                "what comes back under its id cannot be changed on its way in",
+                "records restored from a sidecar cannot be changed during import",
                 file=self.name,
-                hint="Import it with --ignore-sidecar, or scrub it where it comes from.",
+                hint="Import it with --ignore-sidecar, or scrub it at its source.",
             )
         digest, size = digest_of(sidecar)
         name = told(str(sidecar.path))
@@ -193,7 +193,7 @@ class Arriving:
 
     @property
     def bank(self) -> str:
-        """Id of the bank that a verified file is of; empty where nobody vouches for one."""
+        """ID of the bank of a verified file; empty if no trusted key signed it."""
         verdict = self.verdict
         if verdict is None or verdict.statement is None or self.sidecar is not None:
             return ""
@@ -210,7 +210,7 @@ class Arriving:
             return False
         self.report.lost(
             "redacted memory",
-            "the file does not prove that its bank redacted it",
+            "the file has no proof that its bank redacted it",
             example=record.id,
         )
         return True
@@ -240,9 +240,9 @@ class Arriving:
         """Verify a sealed input, all of it.
 
         Args:
-            keys: Keys to believe this once.
-            accepted: Verdicts that are put up with.
-            deep: Whether each record is looked at even where a trusted signer vouches for all.
+            keys: Keys to trust for this call.
+            accepted: Verdicts that are accepted.
+            deep: Whether each record is verified even if a trusted key signed the whole.
             remember: Whether the witness remembers how new it is.
 
         Raises:
@@ -328,7 +328,7 @@ class Arriving:
         except UnfinishedError:
             self._alone = True
             raise
-        raise UnfinishedError("its last words are missing")
+        raise UnfinishedError("its text was cut")
 
     @property
     def is_personal(self) -> bool:
@@ -414,9 +414,9 @@ class Arriving:
         """
         if self.is_sealed or self.sidecar:
             raise UsageError(
-                "what comes under the id that it has cannot be changed on its way in",
+                "records that keep their IDs cannot be changed during import",
                 file=self.name,
-                hint="Import it as it is, without --re-extract-entities.",
+                hint="Import it without --re-extract-entities.",
             )
         self.extraction = self._new_extraction()
 
@@ -450,9 +450,9 @@ class Arriving:
         """
         if digest_of(self._place.file)[0] != self.digest:
             raise UnreadableError(
-                "the file changed while it was read",
+                "the file changed while it was being read",
                 file=self.name,
-                hint="Nothing was imported. Run it again when nothing writes to it.",
+                hint="Nothing was imported. Run again when no other program writes to it.",
             )
 
     def source(self, at: str) -> Source:
@@ -503,16 +503,16 @@ def arrived(settings: Settings, source: Path | OpenFile | None) -> Iterator[Open
             yield file
         return
     if sys.stdin.isatty():
-        raise EmptyInputError("nothing comes from the standard input", hint="Name a file.")
+        raise EmptyInputError("no standard input", hint="Give a file.")
     with tempfile.NamedTemporaryFile() as kept:
         try:
             shutil.copyfileobj(sys.stdin.buffer, kept)
             kept.flush()
         except OSError as error:
             raise TargetError(
-                f"cannot keep the standard input: {error.strerror or error}",
+                f"cannot buffer standard input: {error.strerror or error}",
                 file=tempfile.gettempdir(),
-                hint="Free some space there, or set TMPDIR to a larger folder.",
+                hint="Free disk space there, or set TMPDIR to a larger folder.",
             ) from error
         with OpenFile.named(Path(kept.name)) as file:
             yield file

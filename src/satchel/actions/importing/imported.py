@@ -87,7 +87,7 @@ class ImportOptions:
     """What to do with them; None lists them on a dry run where that costs little."""
 
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
-    """Verdicts on a sealed input that are put up with."""
+    """Verdicts on a sealed input that are accepted."""
 
     trusted_keys: tuple[str, ...] = ()
     goes_on: str | None = None
@@ -205,7 +205,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much was lost that nobody said may be lost."""
 
     advice: str | None = None
-    """How to look for instructions in texts that nobody trusted here vouches for."""
+    """How to search for instructions in texts that no trusted key signed."""
 
     @property
     def changed(self) -> bool:

@@ -72,7 +72,7 @@ def import_file(
         store: Store | None = None
         if not asked.dry_run:
             store = stack.enter_context(opened_store(settings))
-            stack.enter_context(import_lock(settings))
+            stack.enter_context(import_lock(settings, waits=True))
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
         if asked.re_extract_entities:
@@ -181,12 +181,12 @@ def _is_vouched_for(arriving: Arriving) -> bool:
 
 
 def _advice(banks: Sequence[BankImported]) -> str | None:
-    """Return how to look for instructions in what arrived; None where nothing did."""
+    """Return how to scan for instructions in imported memories; None if nothing was imported."""
     names = [one.name or one.bank for one in banks if one.source is not None]
     if not names:
         return None
     where = f"--bank {shlex.quote(str(names[0]))}" if len(names) == 1 else "--bank NAME, for each"
-    return f"to look for instructions in what came from outside: satchel quarantine scan {where}"
+    return f"to scan imported memories for instructions: satchel quarantine scan {where}"
 
 
 def _path_of(source: Path | OpenFile | str) -> Path:
@@ -217,7 +217,7 @@ def _arriving(
         return arriving
     if asked.include_deleted or asked.embeddings:
         raise UsageError(
-            "only a live source, such as a folder of mem0-local, has what was deleted, and vectors",
+            "only a live source, such as a mem0-local folder, has deleted memories and vectors",
             field="include_deleted" if asked.include_deleted else "embeddings",
         )
     given = Path(source) if isinstance(source, str) else source

@@ -1,7 +1,9 @@
 """The imports that are under way or were cut short: listed, gone on with, taken back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -71,48 +73,58 @@ def resume_job(
 
     Raises:
         UnknownJobError: If there is no such job.
-        UsageError: If its input is not known, or is another one now.
+        UsageError: If its input is not known, or is another one now, or an option is not known.
         SatchelError: As ``import_file``.
     """
     require_owner(settings, "jobs")
     job = _chosen(list_jobs(settings), wanted)
     if job.input is None:
         raise UsageError(
-            "it came from the standard input, or was begun by an older version",
+            "it was read from standard input, or was started by an older version",
             field=job.id,
-            hint="Run the same import again; it goes on by itself. Or: satchel job cancel.",
+            hint="Run the same import again to resume it. Or cancel it: satchel job cancel.",
         )
-    said = job.options
-    options = ImportOptions(
-        source_format=said.get("from"),
-        on_conflict=OnConflict(said.get("on_conflict", "skip")),
-        include_deleted=bool(said.get("include_deleted")),
-        embeddings=bool(said.get("embeddings")),
-        mirror=bool(said.get("mirror")),
-        scrub_secrets=bool(said.get("scrub_secrets")),
-        skip_bad=bool(said.get("skip_bad")),
-        text_member=said.get("text_member"),
-        agent=said.get("agent"),
-        any_version=bool(said.get("any_version")),
-        without=frozenset(said.get("without", ())),
-        sidecar=Path(said["sidecar"]) if said.get("sidecar") else None,
-        ignore_sidecar=bool(said.get("ignore_sidecar")),
-        re_embed=bool(said.get("re_embed")),
-        re_extract_entities=bool(said.get("re_extract_entities")),
-        near_duplicates=_near(said.get("near_duplicates")),
-        maps=tuple(said.get("map", ())),
-        accept_loss=tuple(said.get("accept_loss", ())),
-        unsafe_accept=frozenset(map(Outcome, said.get("unsafe_accept", ()))),
-        trusted_keys=tuple(said.get("trusted", ())),
-        goes_on=job.id,
-        on_reading=on_reading,
-        on_step=on_step,
+    try:
+        options = replace(
+            _options(job.options), goes_on=job.id, on_reading=on_reading, on_step=on_step
+        )
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"this version does not know an option of the job: {error}",
+            field=job.id,
+            hint=f"Cancel it, and import the file again: satchel job cancel {job.id}",
+        ) from None
+    return import_file(settings, Path(job.input), job.options.get("bank"), owner, options)
+
+
+def _options(stored: Mapping[str, Any]) -> ImportOptions:
+    """Return the options of an import from its journal."""
+    return ImportOptions(
+        source_format=stored.get("from"),
+        on_conflict=OnConflict(stored.get("on_conflict", "skip")),
+        include_deleted=bool(stored.get("include_deleted")),
+        embeddings=bool(stored.get("embeddings")),
+        mirror=bool(stored.get("mirror")),
+        scrub_secrets=bool(stored.get("scrub_secrets")),
+        skip_bad=bool(stored.get("skip_bad")),
+        text_member=stored.get("text_member"),
+        agent=stored.get("agent"),
+        any_version=bool(stored.get("any_version")),
+        without=frozenset(stored.get("without", ())),
+        sidecar=Path(stored["sidecar"]) if stored.get("sidecar") else None,
+        ignore_sidecar=bool(stored.get("ignore_sidecar")),
+        re_embed=bool(stored.get("re_embed")),
+        re_extract_entities=bool(stored.get("re_extract_entities")),
+        near_duplicates=_near(stored.get("near_duplicates")),
+        maps=tuple(stored.get("map", ())),
+        accept_loss=tuple(stored.get("accept_loss", ())),
+        unsafe_accept=frozenset(map(Outcome, stored.get("unsafe_accept", ()))),
+        trusted_keys=tuple(stored.get("trusted", ())),
     )
-    return import_file(settings, Path(job.input), said.get("bank"), owner, options)
 
 
-def _near(said: str | None) -> NearDuplicates | None:
-    return None if said is None else NearDuplicates(said)
+def _near(stored: str | None) -> NearDuplicates | None:
+    return None if stored is None else NearDuplicates(stored)
 
 
 def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> Cancelled:
@@ -145,7 +157,7 @@ def _chosen(found: list[Job], wanted: str) -> Job:
         )
     ]
     if len(there) != 1:
-        raise UnknownJobError(f"there is not one job {wanted!r}", hint="See: satchel job.")
+        raise UnknownJobError(f"no single job matches {wanted!r}", hint="See: satchel job.")
     return there[0]
 
 

@@ -1,5 +1,7 @@
 """Listing the imports into a bank, and taking one back."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from satchel.actions.config import Settings
@@ -8,6 +10,8 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.errors import UnknownImportError
 from satchel.jobs.undo import take_back
 from satchel.ledger.logged import Import
+
+Progress = Callable[[int, int], None]
 
 _LEAST_DIGITS = 6
 
@@ -99,15 +103,28 @@ def undo_import(
 
 
 def undo_in(
-    bank: OpenBank, wanted: str | None = None, *, reason: str | None = None, dry_run: bool = False
+    bank: OpenBank,
+    wanted: str | None = None,
+    *,
+    reason: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> Undone:
-    """Take an import into an open bank back; see ``undo_import``."""
+    """Take an import into an open bank back; see ``undo_import``.
+
+    Args:
+        bank: The bank.
+        wanted: As ``undo_import``.
+        reason: For whoever reads the log.
+        dry_run: Whether to leave everything as it is.
+        progress: Called with the records of it that were looked at, and all of them.
+    """
     require_owner(bank.settings, "undo")
     with bank.ledger.reading() as view:
         one = _chosen_import(view.imports(), wanted)
     replaced = list[str]()
     if not one.undone and not dry_run:
-        replaced = take_back(bank.ledger, one.source, reason)
+        replaced = take_back(bank.ledger, one.source, reason, progress)
         bank.tell("on_undo", [one.source], {"records": one.records})
     return Undone(
         source=one.source,

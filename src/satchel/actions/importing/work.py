@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 
 import msgspec
 
@@ -48,9 +47,8 @@ from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.signed import receipt_of
 from satchel.transfer.receipts.tally import Tally
 
-_TOGETHER = 256
-_EVERY = 0.5
-"""Seconds between two reports while the input is read."""
+_TOGETHER = 100
+"""Records after which progress is reported while the input is read."""
 
 _LONGEST_HELD = 25.0
 """Seconds for which a file is read while the store is locked; other writers give up after 30."""
@@ -59,11 +57,11 @@ _AGAIN = ((UnfinishedError, NotAtOnceError), UnfinishedError)
 """After which everything is read again: a process that was killed costs time, and nothing else."""
 
 _GO_ON = (
-    "Nothing of it is visible. Run the same import again to go on, or: satchel job cancel, which"
-    " takes it back."
+    "Nothing of it is visible yet. To resume, run the same import again. To remove it: satchel job "
+    "cancel."
 )
 
-_COMPLETE = "The import is complete. To take it back: satchel undo {source}"
+_COMPLETE = "The import is complete. To undo it: satchel undo {source}"
 
 
 class Work:
@@ -147,20 +145,20 @@ class Work:
         self._find_begun()
         if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
             raise UsageError(
-                "the file is another one now than the one that was begun with",
+                "the file changed since the import was started",
                 file=self.arriving.name,
-                hint="Import it anew, and take the old one back: satchel job cancel.",
+                hint="Start a new import, and cancel the old one: satchel job cancel.",
             )
         self._read()
         if not self.asked.dry_run and not self._goes_on():
             for name, journal in self._begun.items():
-                take_back(self._open[name].ledger, journal.source, "begun anew")
+                take_back(self._open[name].ledger, journal.source, "started again")
             self._begun, self._journal = {}, self._new_journal()
             self._read()
         if not self.plans:
             hint = self.arriving.report.first_refused
             raise EmptyInputError(
-                "there is no memory in this file", file=self.arriving.name, hint=hint
+                "the file contains no memories", file=self.arriving.name, hint=hint
             )
         self.tenants.require_said(self.arriving.name)
         require_whole(self.arriving.reading, self.asked.accept_loss, self.arriving.name)
@@ -183,13 +181,11 @@ class Work:
             merge = self.near.mode is NearDuplicates.MERGE
             self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
         self.census.begin()
-        read, told_at = 0, monotonic()
+        read = 0
         with ExitStack() as views, self.census.timed():
             for part in self._parts():
                 read += sum(map(len, part.values()))
-                if monotonic() - told_at >= _EVERY:
-                    told_at = monotonic()
-                    self._tell_read(read)
+                self._tell_read(read)
                 for name, rows in part.items():
                     self.census.add((row.type, row.body or b"") for row in rows)
                     plan = self._plan_of(name, views)
@@ -278,7 +274,7 @@ class Work:
         brought = self.arriving.brought
         maker, notes = brought.maker, self.arriving.report.note
         for reason, number in brought.unusable.items():
-            notes(f"{number:,} embeddings are not used: {reason}")
+            notes(f"{number:,} embeddings were not used: {reason}")
         count = brought.count
         if maker is None or not count:
             return
@@ -296,8 +292,8 @@ class Work:
             )
             if told.reused.reason:
                 notes(
-                    f"{count:,} embeddings of {maker.model} are not used: {told.reused.reason};"
-                    " satchel embed makes them"
+                    f"{count:,} embeddings of {maker.model} are not used: "
+                    f"{told.reused.reason}; to compute them: satchel embed"
                 )
 
     def embed(self) -> None:
@@ -316,8 +312,8 @@ class Work:
                 keep_up(bank)
             elif bank.settings.options.inference.automatic:
                 self.arriving.report.note(
-                    f"{told.done.added:,} memories have no vectors yet: satchel embed makes them at"
-                    " once, questions some at a time"
+                    f"{told.done.added:,} memories have no vectors yet; to compute them now: "
+                    "satchel embed (recall computes a few at a time)"
                 )
 
     def _goes_on(self) -> bool:
@@ -375,6 +371,8 @@ class Work:
         def step(done: int, total: int, _: str | None) -> None:
             if self.asked.on_logging is not None:
                 self.asked.on_logging(done, total)
+            if self.asked.on_step is not None and done < total:  # the last one, when it is durable
+                self.asked.on_step(Step(done, total, None))
 
         source, total = self.arriving.source(self._journal.at), plan.stage.records
         if self.asked.on_step is not None:  # what it raises ends the import; later it cannot
@@ -497,8 +495,8 @@ class Work:
     def _require_once(self, opened: OpenBank, name: str) -> None:
         for other, told in self.banks.items():
             if told.bank == opened.id:
-                what = f"{other!r} and {name!r} are one bank"
-                raise UsageError(what, field="map", hint="Name it the same way each time.")
+                what = f"{other!r} and {name!r} are the same bank"
+                raise UsageError(what, field="map", hint="Use the same name each time.")
 
     def _there(self, name: str) -> OpenBank | None:
         """Open a bank that is there already."""
@@ -517,8 +515,8 @@ class Work:
         ids = self._names.called(name)
         if len(ids) > 1:
             raise UsageError(
-                f"{len(ids)} banks are called {name!r}",
-                hint=f"Say which one everything goes into: --bank {ids[0]}",
+                f"{len(ids)} banks are named {name!r}",
+                hint=f"Choose one by ID: --bank {ids[0]}",
             )
         return ids[0] if ids else None
 

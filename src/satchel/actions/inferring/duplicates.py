@@ -95,7 +95,8 @@ class Arrivals:
         with Texts(embedder) as texts:
             if not self._filled(texts, parts, opened):
                 self.notes.append(
-                    "this is much: near-duplicates were not looked for; --near-duplicates list does"
+                    "near-duplicates were not detected, since there are many memories; to "
+                    "detect them: --near-duplicates list"
                 )
                 return {}
             twins = texts.twins()

@@ -90,8 +90,8 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> Embedded:
     if made.learnt is not None and memories > _OUTGROWN * max(made.entries, made.memories, 1):
         then = made.entries or made.memories
         notes.append(
-            f"words are weighed by the {then:,} memories there were when the first vector "
-            f"was made; now there are {memories:,}: satchel embed --rebuild"
+            f"word weights come from {then:,} memories, and the bank now has {memories:,}; to "
+            "update them: satchel embed --rebuild"
         )
     return Embedded(
         bank=bank.id,

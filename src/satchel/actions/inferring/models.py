@@ -58,7 +58,7 @@ def embedder_of(settings: Settings, name: str | None = None, made: Made | None =
             named.assume(made.dimensions)
         return named
     if found not in _EMBEDDERS:
-        problem = f"there is no embedder {found!r}"
+        problem = f"unknown embedder {found!r}"
         known = ", ".join((*_EMBEDDERS, *(f"{each}:MODEL" for each in _SCHEMES)))
         if name is None:
             raise ConfigError(problem, field="inference.embedder", hint=f"Known: {known}.")
@@ -77,7 +77,7 @@ def _with_address(name: str, configured: str) -> str:
     *model, address = _parts(name)
     if address:
         raise UsageError(
-            "the address of a server is part of the configuration",
+            "the address of a server must be in the configuration",
             field="model",
             hint=f'Set embedder = "{name}" in [inference].',
         )
@@ -223,7 +223,7 @@ def reranker_of(
         return None
     scheme, _, model = found.partition(":")
     if found != LEXICAL and (not model or scheme not in _RERANKERS):
-        problem = f"there is no reranker {found!r}"
+        problem = f"unknown reranker {found!r}"
         known = ", ".join((LEXICAL, *(f"{each}:MODEL" for each in _RERANKERS)))
         if name is None:
             raise ConfigError(problem, field="inference.reranker", hint=f"Known: {known}.")
@@ -231,7 +231,7 @@ def reranker_of(
     timeout = settings.options.inference.reranker_timeout
     if not 0 < timeout <= TIMEOUT_MAX:
         raise ConfigError(
-            "a time-out is more than 0, in seconds", field="inference.reranker_timeout"
+            "the timeout must be more than 0 seconds", field="inference.reranker_timeout"
         )
     return _timed(found, timeout)
 
@@ -269,7 +269,7 @@ def _folder(settings: InferenceSettings) -> Embedder:
     from satchel.inference.neural.models import from_folder
 
     if not settings.folder:
-        raise ConfigError("no folder with a model is configured", field="inference.folder")
+        raise ConfigError("no model folder is configured", field="inference.folder")
     return from_folder(Path(settings.folder).expanduser())
 
 
@@ -280,7 +280,7 @@ def _server(settings: InferenceSettings) -> Embedder:
         if not getattr(settings, name):
             raise ConfigError("the server is not configured", field=f"inference.{name}")
     if settings.dimensions < 0 or settings.timeout <= 0:
-        raise ConfigError("this must be more than 0", field="inference.dimensions, timeout")
+        raise ConfigError("must be more than 0", field="inference.dimensions, timeout")
     return OpenAIEmbedder(
         settings.base_url,
         settings.model,
@@ -302,7 +302,7 @@ def _server_model(settings: InferenceSettings, model: str, dimensions: int) -> E
             raise ConfigError(
                 f"the environment variable {_OPENAI_KEY} is not set",
                 field="inference.embedder",
-                hint="Set it, or name another server: inference.base_url",
+                hint="Set it, or use another server: inference.base_url",
             )
     return OpenAIEmbedder(
         base_url,

@@ -40,9 +40,7 @@ def detector_of(name: str) -> "PresidioDetector":
         MissingExtraError: If it is not installed.
     """
     if name != PRESIDIO:
-        raise UsageError(
-            f"there is no detector {name!r}", field="detector", hint=f"Known: {PRESIDIO}."
-        )
+        raise UsageError(f"unknown detector {name!r}", field="detector", hint=f"Known: {PRESIDIO}.")
     from satchel.inference.entities.presidio import PresidioDetector
 
     return PresidioDetector()
@@ -89,7 +87,7 @@ def summariser_of(settings: Settings, name: str | None = None) -> Summariser | N
 
         return ChatSummariser(chat_of(settings))
     hint = f"Known: {SENTENCES}, {SERVER}."
-    problem = f"there is no summariser {found!r}"
+    problem = f"unknown summariser {found!r}"
     if name is None:
         raise ConfigError(problem, field="rehydrate.summariser", hint=hint)
     raise UsageError(problem, field="summariser", hint=hint)
@@ -126,9 +124,7 @@ def distiller_of(
 
         return ChatDistiller(chat_of(settings, model, endpoint))
     hint = f"Known: {EXTRACTIVE}, and {SERVER}, which takes a model and an endpoint."
-    problem = (
-        f"{found} asks no model" if found == EXTRACTIVE else f"there is no distiller {found!r}"
-    )
+    problem = f"{found} uses no model" if found == EXTRACTIVE else f"unknown distiller {found!r}"
     if name is None:
         raise ConfigError(problem, field="inference.distiller", hint=hint)
     raise UsageError(problem, field="distiller", hint=hint)

@@ -120,7 +120,7 @@ class _Ending:
         )
         if not owners:
             raise SigningKeyError(
-                "another owner of the bank has to sign this",
+                "another owner of the bank must sign this",
                 field="key",
                 hint="Sign with another owner's key: --signing-key NAME. If there is none, replace"
                 " the key first: satchel key rotate.",

@@ -46,7 +46,7 @@ AnyKey = Annotated[
 Protect = Annotated[
     bool,
     Option(
-        "Protect it with a passphrase: asked for, or SATCHEL_PASSPHRASE.",
+        "Protect it with a passphrase (prompted for, or SATCHEL_PASSPHRASE).",
         flag="--passphrase",
         python=Absent(why="A program gives the passphrase itself."),
     ),
@@ -103,7 +103,7 @@ def create_key(
     passphrase = options.passphrase
     if options.protect and passphrase is None:
         if new_passphrase is None:
-            raise UsageError("a passphrase is needed to protect a key", field="passphrase")
+            raise UsageError("the passphrase must not be empty", field="passphrase")
         passphrase = new_passphrase()
     signing.create_key(settings, options.name, role=options.role, passphrase=passphrase)
     return _public(settings, options.name)
@@ -163,7 +163,9 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
     if options.secret:
         if output is None:
             raise UsageError(
-                "a secret key goes to a file", field="--secret", hint="Add --output FILE."
+                "a secret key must be written to a file",
+                field="--secret",
+                hint="Add --output FILE.",
             )
         signing.export_secret(settings, options.name, Path(output), overwrite=options.overwrite)
         return replace(_public(settings, options.name), output=output)

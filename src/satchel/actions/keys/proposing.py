@@ -116,7 +116,7 @@ def enact_in(settings: Settings, store: Store, bank: str, path: Path) -> list[Ma
     require_owner(settings, "banks")
     records = _read(path)
     if any(_bank(record) != bank for record in records):
-        raise UsageError("the file proposes something about another bank", field="bank")
+        raise UsageError("the proposal is for another bank", field="bank")
     return _enacted(settings, store, records)
 
 
@@ -133,19 +133,19 @@ def _read(path: Path) -> list[Sealed]:
     with reading(path) as stream:
         data = stream.read(_MAX_FILE + 1)
     if len(data) > _MAX_FILE:
-        raise MalformedError("a proposal is at most a megabyte", file=str(path))
+        raise MalformedError("a proposal can have at most a megabyte", file=str(path))
     try:
         found = msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(_File))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a proposal: {error}", file=str(path)) from None
     if not 1 <= len(found.records) <= _MOST:
-        raise MalformedError(f"a proposal has 1 to {_MOST} records", file=str(path))
+        raise MalformedError(f"a proposal must have 1 to {_MOST} records", file=str(path))
     records = [open_record(canonical_checked(value))[0] for value in found.records]
     for place, record in enumerate(records):
         model = record.model
         if not isinstance(model, Config) or not isinstance(model.payload.get("bank"), str):
             raise MalformedError(
-                "only what is decided about a bank can be proposed",
+                "only decisions about a bank can be proposed",
                 file=str(path),
                 field=f"records/{place}",
             )

@@ -97,8 +97,8 @@ def rotate_key(
     known = settings.registry.find(old.did)
     if known is not None and known.state == "revoked":
         raise SigningKeyError(
-            f"the key {name!r} was revoked, so it cannot name its heir",
-            hint="Make another: satchel key create NAME",
+            f"the key {name!r} was revoked, so it cannot name a successor",
+            hint="Create another: satchel key create NAME",
         )
     role, new = settings.keyring.read(name).role, SigningKey.generate()
     if role == "writer" and not owners:
@@ -134,7 +134,9 @@ def hand_over(
     held = ring.read(name)
     line = _line(settings, held.key)
     if not line:
-        raise UsageError(f"the key {name!r} replaced no other", hint="See: satchel key rotate")
+        raise UsageError(
+            f"the key {name!r} did not replace another key", hint="See: satchel key rotate"
+        )
     _register(settings, (ring.read(line[-1]).key, line[-1]), (held.key, name), held.role)
     if held.role == "writer":
         said = owners or (signing_key(settings)[0],)

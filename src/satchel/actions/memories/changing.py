@@ -249,7 +249,9 @@ def _revise(
         place = bank.ledger.append(records, given=given)[0]
     except SlotTakenError as error:
         error.field = "scope"
-        error.hint = "Its new owner has a memory of this kind with the same key: satchel list."
+        error.hint = (
+            "The new owner already has a memory of this kind with the same key: satchel list"
+        )
         raise
     changed = [made.id, old.record.id]
     bank.tell("on_update", changed, {"memories": 1}, lambda: contents(bank, changed))
@@ -267,7 +269,7 @@ def _edited(view: View, old: Logged, edit: Edit) -> dict[str, Any]:
     value = {name: part for name, part in old.record.value.items() if name not in GIVEN}
     for name, part in edit.members.items():
         if name in _KEPT:
-            raise UsageError("a new version keeps this of the old one", field=name)
+            raise UsageError("a new version cannot change this member", field=name)
         if part is None:
             value.pop(name, None)
         elif name in _MERGED and isinstance(part, Mapping):
@@ -295,9 +297,9 @@ def _require_all_said(before: dict[str, Any], fields: Sequence[str]) -> None:
     left = [name for name in _WORDED if before.get(name) and name not in fields]
     if "text" in fields and left:
         raise UsageError(
-            f"the memory says it in other members, too: {', '.join(left)}",
+            f"other members contain the same text: {', '.join(left)}",
             field=left[0],
-            hint="Give them as well, or take them away: --clear NAME.",
+            hint="Set them too, or remove them: --clear NAME.",
         )
 
 
@@ -330,7 +332,7 @@ def _move(
     dry_run: bool,
 ) -> list[MemoryChange]:
     if not wanted:
-        raise UsageError("no memory is named", field="id")
+        raise UsageError("no memory given", field="id")
     with bank.ledger.reading() as view:
         found = {each.record.id: each for each in (find_memory(view, name) for name in wanted)}
         states = {identity: move(view, each) for identity, each in found.items()}
@@ -381,7 +383,7 @@ def _require_one_each(view: View, restored: Sequence[str]) -> None:
     things = [min(view.versions(identity)) for identity in restored]
     if len(set(things)) < len(things):
         raise RetiredMemoryError(
-            "these are versions of one memory, of which one can be current",
+            "these are versions of the same memory; only one can be current",
             field="id",
-            hint="Name one of them. See: satchel history ID.",
+            hint="Choose one. See: satchel history ID.",
         )

@@ -75,7 +75,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Those that it uses; None while it has none."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
 
 def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:

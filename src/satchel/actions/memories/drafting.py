@@ -39,12 +39,12 @@ def sealed_of(members: Members, limits: Limits) -> Sealed:
     """
     said = {name: part for name, part in members.items() if part is not None}
     for name in sorted(GIVEN & said.keys()):
-        raise UsageError("a new memory gets this by itself", field=name)
+        raise UsageError("this member is set automatically", field=name)
     component = said.pop("type", Component.SEMANTIC)
     if not isinstance(component, str) or component not in set(Component):
-        raise UsageError(f"a memory's type is one of {', '.join(Component)}", field="type")
+        raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
     if not any(_says(part) for name, part in said.items() if name not in _SAYS_NOTHING):
-        raise EmptyInputError("there is nothing in it to remember", field="text")
+        raise EmptyInputError("the memory is empty", field="text")
     for name in TIMES:
         if name in said:
             said[name] = moment(said[name], name)
@@ -77,9 +77,9 @@ def labels(tags: Any) -> list[str]:
         UsageError: If one is empty, or no text.
     """
     if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
-        raise UsageError("tags are a list of texts", field="tags")
+        raise UsageError("tags must be a list of strings", field="tags")
     if not all(tag.strip() for tag in tags):
-        raise UsageError("a tag cannot be empty", field="tags")
+        raise UsageError("a tag must not be empty", field="tags")
     return list(dict.fromkeys(tags))
 
 
@@ -104,7 +104,7 @@ def moment(value: Any, field: str) -> str:
         found = read_time(value)
     if found is None:
         raise UsageError(
-            f"{str(value)[:60]!r} names no moment",
+            f"{str(value)[:60]!r} is not a valid time",
             field=field,
             hint="Write it as 2026-03-01, or 2026-03-01T09:30:00+01:00; a datetime needs a zone.",
         )

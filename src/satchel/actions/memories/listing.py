@@ -86,7 +86,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Records in the log that it was read from."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.memories)
@@ -193,11 +193,11 @@ def _written(text: str) -> bytes:
 def _filter(wanted: Wanted) -> Filter:
     for type_ in wanted.types:
         if type_ not in set(Component):
-            raise UsageError(f"a memory's type is one of {', '.join(Component)}", field="type")
+            raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
     if not 1 <= wanted.limit <= MOST:
-        raise UsageError(f"a page has 1 to {MOST:,} memories", field="limit")
+        raise UsageError(f"the limit must be 1 to {MOST:,} memories", field="limit")
     if wanted.as_of is not None and wanted.as_of < 0:
-        raise UsageError("a log has no fewer than 0 records", field="as_of")
+        raise UsageError("the number of records must not be negative", field="as_of")
     return Filter(
         types=frozenset(wanted.types or Component),
         kinds=None if wanted.kind is None else frozenset({wanted.kind}),

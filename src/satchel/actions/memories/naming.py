@@ -31,9 +31,9 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
     """
     if not isinstance(wanted, str):
         raise UsageError(
-            f"an id is text, and not {type(wanted).__name__}",
+            f"an ID must be a string, not {type(wanted).__name__}",
             field=field,
-            hint="Several memories are several arguments: forget(*ids).",
+            hint="Pass several IDs as several arguments: forget(*ids).",
         )
     if len(wanted) == _ID_LENGTH and is_id(wanted):
         found = list(view.get([wanted]).values())
@@ -45,21 +45,24 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
         digits = wanted.removeprefix(_PREFIX).lower()
         if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
             raise UsageError(
-                f"not the id of a memory: {_shown(wanted)!r}",
+                f"not a memory ID: {_shown(wanted)!r}",
                 field=field,
-                hint=f"Give its ID, {_LEAST_DIGITS} digits of that or more, or words of its text.",
+                hint=(
+                    f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or words of its "
+                    "text."
+                ),
             )
         found = view.starting(digits, limit=_MOST_SHOWN)
     if not found:
         raise UnknownMemoryError(
             f"there is no memory {_shown(wanted)!r} in this bank",
             field=field,
-            hint="See: satchel list. Another bank is named with --bank.",
+            hint="See: satchel list. To use another bank: --bank NAME.",
         )
     if len(found) > 1:
         ids = ", ".join(sorted(logged.record.id for logged in found))
         raise UsageError(
-            f"several ids start with {wanted!r}", field=field, hint=f"Say which: {ids}"
+            f"several IDs start with {wanted!r}", field=field, hint=f"Choose one: {ids}"
         )
     return found[0]
 
@@ -81,14 +84,16 @@ def _quoted(view: View, wanted: str, field: str) -> Logged | None:
             found.append((text, logged))
     if not found:
         raise UnknownMemoryError(
-            f"no current memory says {_shown(wanted)!r}", field=field, hint="See: satchel list."
+            f"no current memory contains {_shown(wanted)!r}", field=field, hint="See: satchel list."
         )
     exact = [logged for text, logged in found if text == words]
     matches = exact or [logged for _, logged in found]
     if len(matches) > 1:
         ids = ", ".join(each.record.id[:_ID_SHOWN] for each in matches[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(matches)} memories say {_shown(wanted)!r}", field=field, hint=f"Say which: {ids}"
+            f"{len(matches)} memories contain {_shown(wanted)!r}",
+            field=field,
+            hint=f"Choose one: {ids}",
         )
     return matches[0]
 
@@ -123,9 +128,9 @@ def current_memory(view: View, wanted: str) -> Logged:
         raise not_current(view, found)
     if found.row.hold:
         raise RetiredMemoryError(
-            "the memory is held back until it is judged",
+            "the memory is quarantined",
             field="id",
-            hint="It can be forgotten, or released first.",
+            hint="Release it first, or forget it.",
         )
     return found
 
@@ -136,15 +141,15 @@ def not_current(view: View, logged: Logged) -> RetiredMemoryError:
     if newer is not None:
         identity = newer.record.id
         return RetiredMemoryError(
-            "there is a newer version of the memory",
+            "the memory has a newer version",
             current=identity,
             field="id",
             hint=f"The current one is {identity}.",
         )
     return RetiredMemoryError(
-        "the memory is not current any more",
+        "the memory is no longer current",
         field="id",
-        hint="Bring it back first: satchel restore ID. See: satchel history ID.",
+        hint="Restore it first: satchel restore ID. See: satchel history ID.",
     )
 
 

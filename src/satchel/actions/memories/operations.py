@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import date, datetime
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import UNSET, UnsetType
@@ -21,16 +20,15 @@ from satchel.actions.options import (
     DryRun,
     OnProgress,
     ScopeOptions,
+    ScrubSecrets,
+    Texts,
+    Time,
+    Type,
 )
 from satchel.errors import UsageError
 from satchel.memory.entries import Entry
 from satchel.ports.operations import Absent, Option, Options, operation, texts
 from satchel.seal.encoding.domain import plain
-
-Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
-Texts = str | Sequence[str]
-Time = str | datetime | date
-"""``2026-03-01T09:30:00+01:00``, a day, or a ``datetime`` with its zone; without one, UTC."""
 
 _OWNERS = ("user", "agent", "run", "app")
 _MOST_TEXT = 1_000_000
@@ -61,10 +59,11 @@ Text = Annotated[
     ),
 ]
 Reason = Annotated[
-    str | None, Option("Why, for the history.", max_length=1000, examples=["it was a joke"])
+    str | None, Option("Reason, for the history.", max_length=1000, examples=["it was a joke"])
 ]
 Actor = Annotated[
-    str | None, Option("Who does it, for the history, such as agent:planner.", max_length=200)
+    str | None,
+    Option("Author of the change, for the history, such as agent:planner.", max_length=200),
 ]
 
 
@@ -83,7 +82,7 @@ class MemberOptions(Options):
 
     type: Annotated[
         Type | UnsetType | None,
-        Option("Type of the memory: semantic (a fact) by default.", mcp=True),
+        Option("Type of the memory. Default: semantic (a fact).", mcp=True),
     ] = UNSET
     data: Annotated[Any, Option("The memory as JSON, if it is not words.", metavar="JSON")] = UNSET
     tags: Annotated[
@@ -121,10 +120,10 @@ class MemberOptions(Options):
         Time | UnsetType | None, Option("When it happened: 2026-03-01T09:30Z.", metavar="TIME")
     ] = UNSET
     valid_from: Annotated[
-        Time | UnsetType | None, Option("Since when it is true.", metavar="TIME")
+        Time | UnsetType | None, Option("Time from which it is true.", metavar="TIME")
     ] = UNSET
     valid_until: Annotated[
-        Time | UnsetType | None, Option("Until when it is true.", metavar="TIME")
+        Time | UnsetType | None, Option("Time until which it is true.", metavar="TIME")
     ] = UNSET
     expires_at: Annotated[
         Time | UnsetType | None, Option("When it expires: not shown afterwards.", metavar="TIME")
@@ -159,15 +158,13 @@ class RememberOptions(MemberOptions):
     ] = None
     key: Annotated[
         str | None,
-        Option("Stable name of your own: a memory stored under it replaces the last.", mcp=True),
+        Option("Key: a new memory with the same key replaces the previous one.", mcp=True),
     ] = None
     actor: Annotated[
         str | None,
-        Option("Who says it: with --run the speaker, otherwise for the history.", max_length=200),
+        Option("Speaker, with --run; otherwise the author, for the history.", max_length=200),
     ] = None
-    scrub_secrets: Annotated[
-        bool, Option("Replace keys, tokens, passwords and card numbers. They are counted anyway.")
-    ] = False
+    scrub_secrets: ScrubSecrets = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,26 +218,29 @@ class ListOptions(ScopeOptions):
     ] = ()
     kind: Annotated[str | None, Option("Only of this category of your own.")] = None
     key: Annotated[str | None, Option("Only the memory with this key.")] = None
-    since: Annotated[
-        Time | None, Option("From this date or time on: 2026-03-01.", metavar="TIME")
-    ] = None
+    since: Annotated[Time | None, Option("From this date or time: 2026-03-01.", metavar="TIME")] = (
+        None
+    )
     until: Annotated[Time | None, Option("Before this date or time.", metavar="TIME")] = None
     as_of: Annotated[
-        int | None, Option("As the bank was when its log had this many records.", minimum=0)
+        int | None, Option("Show the bank as of this many log records.", minimum=0)
     ] = None
     all: Annotated[
         bool, Option("Include memories that are replaced, forgotten, expired or quarantined.")
     ] = False
     sort: Annotated[
         Literal["added", "created"],
-        Option("By when memories were added to the bank, or when they happened or were created."),
+        Option(
+            "Sort by when memories were added to the bank, or by when they happened or were "
+            "created."
+        ),
     ] = "added"
     oldest_first: Annotated[bool, Option("Oldest first. Default: newest first.")] = False
     limit: Annotated[
         int, Option("Maximum number of memories.", minimum=1, maximum=listing.MOST, mcp=True)
     ] = 50
     after: Annotated[
-        int | None, Option("Continue after this position, as the previous page says.")
+        int | None, Option("Continue after this position, from the previous page.")
     ] = None
     progress: OnProgress = None
 
@@ -284,7 +284,7 @@ class GraphOptions(Options):
 class PathOptions(Options):
     """What to connect."""
 
-    start: Annotated[str, Option("ID of the memory to begin at.", argument=True, metavar="FROM")]
+    start: Annotated[str, Option("ID of the memory to start at.", argument=True, metavar="FROM")]
     end: Annotated[str, Option("ID of the memory to end at.", argument=True, metavar="TO")]
     _: KW_ONLY
     type: LinkTypes = ()

@@ -130,7 +130,7 @@ def remember_messages(
     """
     for name in ("text", "type", "actor", "occurred_at", "origin", "parent_ids", "data"):
         if members.get(name) is not None:
-            raise UsageError("messages have this themselves, or cannot have it", field=name)
+            raise UsageError("messages do not take this option", field=name)
     asked, limits = bank.asked("remember"), bank.settings.options.limits
     with asked.ledger.reading() as view:
         screening = Screening(scrub=scrub_secrets or bool(asked.settled(view).scrub_secrets))
@@ -139,7 +139,7 @@ def remember_messages(
         for said in (_keyed(turn, None, asked) for turn in _turns(messages, members))
     ]
     if not records:
-        raise EmptyInputError("there is no message with text", field="messages")
+        raise EmptyInputError("no message has text", field="messages")
     places, ids = asked.ledger.append(records), [made.id for made in records]
     asked.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(asked, ids))
     return Remembered(
@@ -195,9 +195,9 @@ def contents(bank: OpenBank, ids: Sequence[str]) -> list[Any]:
 def _keyed(members: Members, key: str | None, bank: OpenBank) -> dict[str, Any]:
     """Return the members with the origin that names a memory; see ``_signed`` for a holder's."""
     if key is not None and not key.strip():
-        raise UsageError("a key cannot be empty", field="key")
+        raise UsageError("a key must not be empty", field="key")
     if key is not None and members.get("origin") is not None:
-        raise UsageError("the memory has an origin, which names it already", field="key")
+        raise UsageError("the memory has an origin, which already identifies it", field="key")
     named = {} if key is None else {"origin": {"provider": PROVIDER, "id": key}}
     made = {**members, **named}
     return made if bank.bearer is None else {**made, "origin": _signed(made, bank.bearer.name)}
@@ -308,7 +308,7 @@ def parents_of(view: View, wanted: Sequence[str]) -> list[str]:
     found = [find_memory(view, each, "parent_ids") for each in wanted]
     if any(each.row.hold for each in found):
         raise RetiredMemoryError(
-            "a parent is held back until it is judged", field="parent_ids", hint="Release it first."
+            "a parent is quarantined", field="parent_ids", hint="Release it first."
         )
     return list(dict.fromkeys(each.record.id for each in found))
 

@@ -55,7 +55,7 @@ class Shown(Memory, frozen=True, kw_only=True, omit_defaults=True):
 
     proof: Proof
     notes: list[str] = msgspec.field(default_factory=list)
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,7 +96,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Older versions that are not shown, because there are too many, or their text was erased."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
 
     def __iter__(self) -> Iterator[Version]:
         return iter(self.versions)
@@ -179,7 +179,7 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
         UsageError: If the limit is below 1.
     """
     if limit < 1:
-        raise UsageError("a history has at least 1 version", field="limit")
+        raise UsageError("the limit must be at least 1 version", field="limit")
     with bank.asked("history").ledger.reading() as view:
         found = find_memory(view, wanted)
         seen, ids = set[int](), sorted(view.versions(found.record.id))

@@ -23,6 +23,9 @@ CURRENT, EXPIRED = "current", "expired"
 PROVIDER = "satchel"
 """Stands in the origin of a memory that its caller gave a key."""
 
+UNTRUSTED = "untrusted bank: its owners' keys are not trusted on this machine"
+"""The note for readers of such a bank."""
+
 _TEXT = "text_of_"
 """Begins the name of a field that holds as text what a property gives as a datetime."""
 
@@ -50,7 +53,7 @@ class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def told(self) -> str:
         """It in words."""
         who = f" by {self.by}" if self.by else ""
-        where = ", and came so with an import" if self.imported else ""
+        where = ", as imported" if self.imported else ""
         return f"{self.at[:19].replace('T', ' ')}{who}: {', '.join(self.fields)}{where}"
 
 
@@ -385,10 +388,10 @@ def moment_of(view: View, as_of: int | None) -> str:
 
 
 def notes_of(view: View) -> list[str]:
-    """Return what whoever reads a bank has to be told: what was given up of it, and whose it is."""
+    """Return notes for readers of a bank: what was given up of it, and whether it is untrusted."""
     notes = list(view.notes)
-    if view.standing is BankStanding.STRANGER:
-        notes.append("a stranger's bank: no key that this machine trusts owns it")
+    if view.standing is BankStanding.UNTRUSTED:
+        notes.append(f"{UNTRUSTED}; see: satchel doctor")
     return notes
 
 

@@ -180,7 +180,7 @@ def path(  # noqa: PLR0913 - what links have, with an end and how many
     """
     way = _checked(direction, hops, budget)
     if not 1 <= limit <= MOST_PATHS:
-        raise UsageError(f"from 1 to {MOST_PATHS} ways", field="limit")
+        raise UsageError(f"the limit must be 1 to {MOST_PATHS} paths", field="limit")
     with bank.asked("path").ledger.reading() as view:
         view.require_columns(LINKS)
         one, other = _named(view, start, "from"), _named(view, end, "to")
@@ -203,14 +203,14 @@ def path(  # noqa: PLR0913 - what links have, with an end and how many
 def _checked(direction: str, hops: int, budget: int) -> Direction:
     if direction not in _WAYS:
         raise UsageError(
-            f"there is no direction {direction!r}",
+            f"unknown direction {direction!r}",
             field="direction",
-            hint=f"There are: {', '.join(_WAYS)}.",
+            hint=f"Choose from: {', '.join(_WAYS)}.",
         )
     if not 1 <= hops <= MOST_HOPS:
-        raise UsageError(f"from 1 to {MOST_HOPS} steps", field="hops")
+        raise UsageError(f"hops must be 1 to {MOST_HOPS}", field="hops")
     if not 1 <= budget <= MOST_BUDGET:
-        raise UsageError(f"from 1 to {MOST_BUDGET:,} links", field="budget")
+        raise UsageError(f"the budget must be 1 to {MOST_BUDGET:,} links", field="budget")
     return _WAYS[direction]
 
 

@@ -45,15 +45,15 @@ class DiffOptions(Options):
     """What to compare."""
 
     a: Annotated[str, Option("Bank, or a file in any format.", argument=True, values="bank")]
-    b: Annotated[str, Option("The one to compare it with.", argument=True, values="bank")]
+    b: Annotated[str, Option("Bank or file to compare it with.", argument=True, values="bank")]
     _: KW_ONLY
     a_as_of: Annotated[
         int | None,
-        Option("The bank A as it was when its log had this many records.", minimum=0),
+        Option("Use bank A as of this many log records.", minimum=0),
     ] = None
     b_as_of: Annotated[
         int | None,
-        Option("The bank B as it was when its log had this many records.", minimum=0),
+        Option("Use bank B as of this many log records.", minimum=0),
     ] = None
     limit: Annotated[
         int,
@@ -97,7 +97,7 @@ def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) 
                 notes += [f"{side.name}: {note}" for note in side.notes]
         found = comparing.compare(options.a, options.b, limit=options.limit)
     if not (found.a_entries or found.b_entries):
-        raise EmptyInputError("neither holds a memory", file=f"{options.a}, {options.b}")
+        raise EmptyInputError("neither contains a memory", file=f"{options.a}, {options.b}")
     return msgspec.structs.replace(found, notes=notes)
 
 
@@ -111,8 +111,8 @@ def _opened(
     bank = _bank_called(settings, text) if is_there(settings.store) or not is_file else None
     if bank is not None and is_file:
         raise UsageError(
-            f"{text!r} is a bank, and a file too",
-            hint=f"Write ./{text} for the file, or the bank's id: {bank}",
+            f"{text!r} is both a bank and a file",
+            hint=f"Write ./{text} for the file, or the bank ID: {bank}",
         )
     if bank is not None:
         with (
@@ -122,11 +122,11 @@ def _opened(
             yield _Side(name=text, records=_current(view, as_of), notes=list(view.notes))
     elif is_file:
         if as_of is not None:
-            raise UsageError(f"{text!r} is a file: it has no earlier moments", field="as_of")
+            raise UsageError(f"{text!r} is a file, which has no earlier states", field="as_of")
         with file_to_read(settings, path) as file:
             yield _of_file(settings, file)
     else:
-        what = "no bank" if banks_only else "no bank and no file"
+        what = "no bank" if banks_only else "no bank or file named"
         raise UnknownBankError(f"there is {what} {text!r}", hint="See: satchel bank list.")
 
 

@@ -76,9 +76,9 @@ def connector_for(text: str, name: str | None) -> str | None:
     by_address = next((one for scheme, one in _SCHEMES.items() if text.startswith(scheme)), None)
     if by_address is not None and name not in (None, by_address):
         raise UsageError(
-            f"this is the address of {by_address}, not of {name}",
+            f"this is an address for {by_address}, not for {name}",
             field="format",
-            hint=f"Leave the format out, or say {by_address}.",
+            hint=f"Drop the format, or use {by_address}.",
         )
     if by_address is None and name in _OPENERS:
         return name
@@ -274,7 +274,7 @@ class Listed:
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         """Refuse: a list is read, and never written."""
         del records, target, writing
-        raise UsageError("a list of a live source is not written")
+        raise UsageError("a listing of a live source cannot be written")
 
 
 _decode = msgspec.json.Decoder(resolved(_Line)).decode
@@ -301,7 +301,7 @@ def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[L
             _keep(page, kept)
         if count == 0:
             hint = report.first_refused
-            raise EmptyInputError("there is no memory in it", file=shown(name, text), hint=hint)
+            raise EmptyInputError("it contains no memories", file=shown(name, text), hint=hint)
         _flushed(kept)
         yield Listed(Path(kept.name), connector.info, report)
 
@@ -329,7 +329,7 @@ def _flushed(kept: Any) -> None:
 
 def _full(error: OSError) -> TargetError:
     return TargetError(
-        f"cannot keep what the source lists: {error.strerror or error}",
+        f"cannot buffer the source's records: {error.strerror or error}",
         file=tempfile.gettempdir(),
-        hint="Free some space there, or set TMPDIR to a larger folder.",
+        hint="Free disk space there, or set TMPDIR to a larger folder.",
     )

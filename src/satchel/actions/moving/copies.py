@@ -153,7 +153,7 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
     asked = options or ExchangeOptions()
     require_other(settings, target)
     if not has_store(settings):
-        raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
+        raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
     with opened_store(settings, read_only=True) as here:
         bank = chosen_bank(settings, here, asked.bank)
         if asked.dry_run and not is_there(target):
@@ -209,7 +209,9 @@ class _Bringing(ABC):
             target = copy_of(writing, self.bank)
             if compared(source, target) != Compared(found.relation, found.common):
                 raise StoreBusyError(
-                    "the copy was written to meanwhile", file=self.target.name, hint="Try again."
+                    "the copy was changed by another process",
+                    file=self.target.name,
+                    hint="Try again.",
                 )
             verdict = self.judged(source, target)
             done = carry(source, writing, target, self.asked.progress)
@@ -284,7 +286,7 @@ class _Pull(_Bringing):
         return judge(found.head, found.authority, source.tree, seen, owners)
 
     def note(self, source: Copy, verdict: Verdict) -> None:
-        # A stranger's bank would become one's own by being witnessed.
+        # An untrusted bank would become one's own by being witnessed.
         if verdict.standing is BankStanding.OWN:
             signed = msgspec.json.decode(source.found.stored.signed)
             witness_of(self.settings).record(signed, given_up=verdict.given_up)
@@ -340,15 +342,14 @@ def _copy(store: Store, reader: Reader, bank: str) -> Copy:
 def _notes(done: Carried | Merged) -> list[str]:
     notes = []
     if done.blobs_missing:
-        notes.append(f"{done.blobs_missing} blobs that records name are not in the other store")
+        notes.append(
+            f"{done.blobs_missing} blobs that records refer to are missing in the other store"
+        )
     if isinstance(done, Merged):
         if done.waiting:
-            notes.append(f"{done.waiting} records are of imports that are not complete there")
+            notes.append(f"{done.waiting} records belong to incomplete imports there")
         if done.decisions:
-            notes.append(
-                f"{done.decisions} decisions about the other log were left out: they speak of it"
-                " alone"
-            )
+            notes.append(f"{done.decisions} decisions that concern only the other log were skipped")
     return notes
 
 
@@ -370,7 +371,7 @@ def require_other(settings: Settings, address: str) -> None:
     """
     if is_same(settings.store, address):
         raise UsageError(
-            "this is the very store that is configured",
+            "this is the configured store itself",
             file=shown_address(address),
             field="store",
         )
@@ -388,7 +389,9 @@ def _require_same_bank(target: Store, source: Store, bank: str, wanted: str | No
         return
     if other != bank:
         raise UsageError(
-            f"the bank {name!r} is another one in each of the stores: {bank} and {other}",
-            hint="Only copies of one bank can be brought together. To carry it beside the other"
-            f" all the same: --bank {bank}",
+            f"the bank {name!r} is a different bank in each store: {bank} and {other}",
+            hint=(
+                "Only copies of the same bank can be merged. To add it as a second bank anyway: "
+                "--bank {bank}"
+            ),
         )

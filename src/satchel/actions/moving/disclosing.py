@@ -47,23 +47,23 @@ def disclose_to(
     """
     bank, asked = bank.asked("disclose"), options or ExportOptions()
     if not entries:
-        raise UsageError("no memory is named", field="entry")
+        raise UsageError("no memory given", field="entry")
     if asked.key is None and not asked.dry_run:
-        raise SigningKeyError("a disclosure is signed by whoever makes it")
+        raise SigningKeyError("a disclosure must be signed")
 
     def take(view: View, outgoing: Outgoing) -> Taken:
         chosen = [find_memory(view, one, "entry") for one in entries]
         if any(one.row.hold for one in chosen):
-            raise RetiredMemoryError("it is held back until it is judged", field="entry")
+            raise RetiredMemoryError("it is quarantined", field="entry")
         hidden = frozenset(find_memory(view, one, "withhold").record.id for one in withhold)
         if hidden & {one.record.id for one in chosen}:
-            raise UsageError("an entry is disclosed, or withheld; not both", field="withhold")
+            raise UsageError("an entry cannot be both disclosed and withheld", field="withhold")
         return disclosing.disclose(view, chosen, outgoing, hidden)
 
     with file_to_write(bank.settings, output) as outlet:
         if not export_format(outlet.path, asked.format)[1].info.traits.sealed:
             raise UsageError(
-                "only an artifact can hold proofs",
+                "only a sealed artifact can contain proofs",
                 field="output",
                 hint="Write a .pam.jsonl, .pam or .pam.cbor file.",
             )

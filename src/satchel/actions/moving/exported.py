@@ -175,14 +175,14 @@ def selection(  # noqa: PLR0913 - each filter on its own
     unknown = sorted(set(components) - set(Component))
     if unknown:
         raise UsageError(
-            f"there is no component {unknown[0]!r}",
+            f"unknown type {unknown[0]!r}",
             field="component",
             hint=f"Known: {', '.join(Component)}.",
         )
     if as_of is not None and as_of < 1:
-        raise UsageError("a log has at least one record", field="as_of")
+        raise UsageError("the number of records must be at least 1", field="as_of")
     if as_of is not None and ids:
-        raise UsageError("IDs name current memories: leave out as_of", field="as_of")
+        raise UsageError("IDs select current memories only: drop as_of", field="as_of")
     return Selection(
         components=tuple(sorted(set(components))),
         tags=tuple(sorted(set(tags))),

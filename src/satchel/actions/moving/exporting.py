@@ -95,9 +95,13 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
     if live is not None:
         if asked.sidecar:
-            raise UsageError("a live product has no file that one could be beside", field="sidecar")
+            raise UsageError(
+                "a live product has no file, so it cannot have a sidecar", field="sidecar"
+            )
         if asked.lock.is_set:
-            raise UsageError("a live product is no file that could be encrypted", field="lock")
+            raise UsageError(
+                "a live product is not a file, so it cannot be encrypted", field="lock"
+            )
         require_uncontained(bank.settings, str(output))
         return hand_over(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
@@ -206,16 +210,16 @@ def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions
         refuse_copy(bank.settings, asked.receipt, outlet.path)
     if writer.info.traits.sealed and asked.scrub_secrets:
         raise UsageError(
-            "what is sealed keeps its ids, so nothing in it can be replaced",
+            "sealed records keep their IDs, so secrets in them cannot be replaced",
             field="scrub_secrets",
-            hint="Export to another format, or leave those memories out.",
+            hint="Export to another format, or exclude those memories.",
         )
 
 
 def _note_vectors(vectors: BankVectors | None, writing: Writing, name: str) -> None:
     """Say that vectors stay behind which somebody asked for."""
     if writing.embeddings and vectors is not None and not vectors.placed:
-        writing.report.note(f"{name} has no place for the bank's own vectors; they stay there")
+        writing.report.note(f"{name} does not support vectors; they were not exported")
 
 
 def _header(view: View, asked: ExportOptions, part: Part) -> Header:

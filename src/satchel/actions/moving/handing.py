@@ -77,7 +77,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
         # What was replaced by tokens is said in older versions as it was.
         past = None if screening.scrub else view
         if past is None:
-            report.note("what memories said before is kept back: secrets in it would go along")
+            report.note("earlier versions were not exported, since they may contain secrets")
         transfer = Transfer(
             settings=bank.settings,
             kind="export",
@@ -147,7 +147,7 @@ class _Handing:
             again = compare_handed(transfer, handed, self._records)
         if done.older:
             transfer.report.note(
-                f"{done.older} older versions were handed along; they were not read back"
+                f"{done.older} older versions were exported; they were not verified by reading back"
             )
         there = sum(again.records.values())
         output = End(name=self._shown, format=transfer.format, records=there)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.actions.memories.values import UNTRUSTED
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.opened import OpenBank
 from satchel.actions.receipts.of_outputs import Transfer
@@ -26,9 +27,9 @@ def require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
     """
     if found.entries + found.others:
         return
-    more = "" if asked.selection.is_whole else " Ask for more: fewer options leave less out."
+    more = "" if asked.selection.is_whole else " Use fewer filters."
     raise EmptyInputError(
-        "there is no memory to export",
+        "no memories to export",
         file=bank.name or bank.id,
         hint=f"Nothing was written.{more}",
     )
@@ -42,25 +43,26 @@ def screening_of(bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bo
 
 
 def note_taken(view: View, found: Taken, report: Report) -> None:
-    """Say what is worth knowing of what was taken out."""
+    """Note what is worth knowing about what was exported."""
     for note in view.notes:
         report.note(note)
-    if view.standing is BankStanding.STRANGER:
-        report.note(
-            "the bank is a stranger's: it was proved by keys that this machine does not know"
-        )
+    if view.standing is BankStanding.UNTRUSTED:
+        report.note(UNTRUSTED)
     if found.expired:
-        report.note(f"entries past their expiry, which go along with it: {found.expired}")
+        report.note(f"expired entries, included: {found.expired}")
     if found.edges_left:
-        report.note(f"edges left out, since they lead to what is not exported: {found.edges_left}")
+        report.note(
+            f"edges skipped, since they link to records that are not exported: {found.edges_left}"
+        )
     if found.withheld:
         report.note(
-            f"{found.withheld} parents are not exported; the file proves that they were logged"
+            f"{found.withheld} parents are not exported; the file contains proofs that they "
+            "were logged"
         )
     if found.absent:
         report.note(
             f"{found.absent} parents are not in the bank, such as"
-            f" {', '.join(found.absent_examples)}; the file says so too: it is incomplete"
+            f" {', '.join(found.absent_examples)}; the file is marked as incomplete"
         )
 
 

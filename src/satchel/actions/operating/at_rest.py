@@ -67,9 +67,9 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
     path = _file(settings)
     if not lock.is_set:
         raise UsageError(
-            "for whom is the store to be encrypted?",
+            "no recipient given for the store's encryption",
             field="to",
-            hint="Create an identity, and name it: satchel key identity create mine;"
+            hint="Create an identity and use it: satchel key identity create mine;"
             " satchel store encrypt --encrypt-to mine. Or use a passphrase: --encrypt-passphrase.",
         )
     new = new_store_key(lock)
@@ -121,7 +121,7 @@ def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> At
     if not path.exists():
         raise UnknownBankError("there is no store", file=shown_address(settings.store))
     if not key_files.is_keyed(path):
-        raise UsageError("the store is in plain", file=str(path))
+        raise UsageError("the store is not encrypted", file=str(path))
     done = partial(key_files.settle, path, encrypted=False)
     if ciphers.is_plain(path):  # it was cut short when all but this was done
         _brought_up_to_date(path, None)
@@ -144,10 +144,12 @@ def _file(settings: Settings) -> Path:
     path = local_path(settings.store)
     if path is None or split_address(settings.store)[0] != "sqlite":
         raise UsageError(
-            "only a store that is a file of SQLite's is encrypted by satchel",
+            "only an SQLite store can be encrypted by Satchel",
             file=shown_address(settings.store),
-            hint="Keep a graph in an encrypted folder; ask whoever runs a server how its disks are"
-            " encrypted. Exports and backups are encrypted with --encrypt-to, whatever the store.",
+            hint=(
+                "Put a graph store in an encrypted folder; for a server, use its disk encryption. "
+                "Exports and backups are encrypted with --encrypt-to, whatever the store."
+            ),
         )
     return path
 

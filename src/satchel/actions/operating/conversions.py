@@ -46,7 +46,7 @@ from satchel.seal.verify.verification import Outcome, Verification
 OnBytes = Annotated[
     Progress | None,
     Option(
-        "Called with the number of bytes done, and of all of them; again for each pass.",
+        "Called with the number of bytes done and the total; again for each pass.",
         cli=BAR,
         http=Absent(why="A request has one answer."),
     ),
@@ -83,7 +83,7 @@ class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOption
     to: Annotated[
         str | None,
         Option(
-            "Format to write. Default: as the file's name says.",
+            "Format to write. Default: by the file name.",
             metavar="FORMAT",
             values="format",
         ),
@@ -112,6 +112,7 @@ class InspectRequest(Options):
     ]
     _: KW_ONLY
     from_: From = None
+    progress: OnBytes = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class VerifyRequest(Options):
     ]
     _: KW_ONLY
     deep: Annotated[
-        bool, Option("Verify every record, even if a trusted signer vouches for the whole.")
+        bool, Option("Verify every record, even if a trusted key signed the whole.")
     ] = False
     entry: Annotated[
         str | None,
@@ -132,10 +133,10 @@ class VerifyRequest(Options):
     ] = None
     trusted_keys: TrustedKeys = ()
     threshold: Annotated[
-        int | None, Option("How many distinct trusted keys must have signed.", minimum=1)
+        int | None, Option("Number of distinct trusted keys that must have signed.", minimum=1)
     ] = None
     require_fresh: Annotated[
-        bool, Option("Fail for a copy that is older than the newest one seen here.")
+        bool, Option("Fail if this copy is older than the newest one seen here.")
     ] = False
     progress: OnBytes = None
     remember: bool = True
@@ -231,7 +232,12 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
         InputError: If it cannot be read or is malformed.
         UnknownFormatError: If no format recognises it.
     """
-    return inspecting.inspect(source.file or Path(options.path), source.settings, options.from_)
+    return inspecting.inspect(
+        source.file or Path(options.path),
+        source.settings,
+        options.from_,
+        on_progress=options.progress,
+    )
 
 
 @operation(
@@ -241,10 +247,10 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
     for_models=NO_FILES_FOR_MODELS,
 )
 def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
-    """Verify that a sealed file is as a trusted signer left it.
+    """Verify that a sealed file is unchanged and signed by a trusted key.
 
-    The result is truthy if the outcome is good, and lists what each step found. Exit status: 0
-    good or older; 3 unsigned, stranger, tampered, incomplete, fork, entries-only, and older with
+    The result is truthy if the outcome is good, and lists the result of each step. Exit status: 0
+    good or older; 3 unsigned, untrusted, tampered, incomplete, fork, entries-only, and older with
     --require-fresh; 4 malformed.
 
     Raises:

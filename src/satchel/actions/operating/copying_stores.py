@@ -134,9 +134,9 @@ def copy_store(
     require_owner(settings, "store")
     asked = options or CopyOptions()
     if is_same(source, target):
-        raise UsageError("a store is not copied to itself", file=shown_address(target))
+        raise UsageError("a store cannot be copied to itself", file=shown_address(target))
     if not is_there(source):
-        raise UnknownBankError("there is no store to copy", file=shown_address(source))
+        raise UnknownBankError("no store to copy", file=shown_address(source))
     with ExitStack() as stack:
         here = stack.enter_context(opened_at(settings, source, read_only=True))
         banks, there = _wanted(here, asked.banks), None
@@ -200,9 +200,9 @@ def _wanted(store: Store, names: Sequence[str]) -> list[str]:
         banks, begun = reader.banks(), reader.begun()
     if not banks:
         raise EmptyInputError(
-            "there is no bank to copy",
+            "no banks to copy",
             file=store.name,
-            hint="A copy to it is not complete; go on with that first." if begun else None,
+            hint="A copy to it is incomplete; resume that first." if begun else None,
         )
     return banks
 
@@ -271,7 +271,7 @@ class _Work:
             brought = bring(source, store, self._tell)
             carried, earlier = brought.records, brought.earlier
             if brought.anew:
-                notes.append("an earlier run copied an older state; it was begun anew")
+                notes.append("an earlier run had copied an older state; the copy was started again")
         else:
             carried, earlier = self._went_on(source), target.size
         beside = Beside()
@@ -289,7 +289,7 @@ class _Work:
             witness_of(self.settings).record(signed, given_up=verdict.given_up)
         finish(store, bank)
         if beside.vectors_other:
-            notes.append(f"{beside.vectors_other} vectors are others there, and stay")
+            notes.append(f"{beside.vectors_other} vectors differ there and were kept")
         return msgspec.structs.replace(
             plan,
             size=source.size,
@@ -312,7 +312,7 @@ class _Work:
             stands = compared(source, target)
             if target is None or stands.relation not in (Relation.SAME, Relation.AHEAD):
                 raise StoreBusyError(
-                    "the copy was written to meanwhile", file=store.name, hint="Try again."
+                    "the copy was changed by another process", file=store.name, hint="Try again."
                 )
             self._tell(target.size)
             if stands.relation is Relation.SAME:
@@ -342,7 +342,7 @@ class _Work:
             self.named = Names(self.there)
         if not any(other != bank for other in self.named.called(name)):
             return []
-        return [f"another bank is called {name!r} there as well: say its id"]
+        return [f"another bank there is also named {name!r}: use its ID"]
 
     def _store(self) -> Store:
         assert self.there is not None  # noqa: S101 - made before anything is copied
@@ -393,13 +393,13 @@ def _copy(reader: Reader, bank: str) -> Copy:
 
 def _require_head(source: Copy, target: Copy | None) -> None:
     if target is None or target.found.head.root != source.found.head.root:
-        raise VerificationError("the head there is not the one that was copied")
+        raise VerificationError("the head there differs from the one that was copied")
 
 
 def _other(source: Copy, target: Copy, common: int) -> TargetExistsError:
     beyond = target.size - common
     return TargetExistsError(
-        f"the bank {source.bank} is there already, with {beyond:,} records that are not here",
-        hint="Nothing was written. Bring them here first with satchel pull, or copy to another"
-        " store.",
+        f"the bank {source.bank} already exists there, with {beyond:,} records that are "
+        "missing here",
+        hint="Nothing was written. Pull them first with satchel pull, or copy to another store.",
     )

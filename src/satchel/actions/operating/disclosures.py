@@ -53,7 +53,7 @@ class DiscloseOptions(PathOptions, SigningOptions, EncryptionOptions):
     withhold: Annotated[
         str | Sequence[str],
         Option(
-            "Ancestor to name without its text, with its proof: its ID. Repeatable.",
+            "Ancestor to include without its text, with its proof: its ID. Repeatable.",
             metavar="ID",
             max_items=10_000,
         ),

@@ -57,8 +57,8 @@ def ends(
     if all(stores) and not any(configs):
         return tuple(_settings(home, config, one, env) for one in stores)
     raise UsageError(
-        "two stores, or two configurations, are needed",
-        hint="Either --from-config and --to-config, or FROM and TO.",
+        "two stores or two configurations are required",
+        hint="Use --from-config and --to-config, or FROM and TO.",
     )
 
 

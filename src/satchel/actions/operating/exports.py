@@ -52,7 +52,7 @@ from satchel.transfer.writing import chosen_format
 To = Annotated[
     str | None,
     Option(
-        "Format to write. Default: as the file's name says, otherwise pam.",
+        "Format to write. Default: by the file name, otherwise pam.",
         metavar="FORMAT",
         values="format",
         max_length=64,
@@ -80,7 +80,7 @@ class ExportSettings(SelectionOptions, SigningOptions, EncryptionOptions, LossOp
     include_embeddings: Annotated[
         bool,
         Option(
-            "Include vectors, if the format or product has a place for them.",
+            "Include vectors, if the format or product supports them.",
             flag="--include-embeddings/--no-include-embeddings",
         ),
     ] = False

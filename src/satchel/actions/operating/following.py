@@ -77,9 +77,9 @@ def open_sink(settings: Settings, address: str) -> Sink:
         kind = ""
     if kind not in SCHEMES or (place and (kind != _PARQUET or place not in SCHEMES)):
         raise UsageError(
-            f"not the address of a sink: {shown_address(address)}",
+            f"not a sink address: {shown_address(address)}",
             field="target",
-            hint=f"It begins with one of {', '.join(f'{name}://' for name in SCHEMES)}.",
+            hint=f"It must start with one of {', '.join(f'{name}://' for name in SCHEMES)}.",
         )
     if kind == "sqlite":
         from satchel.remotes.sinks.sqlite import SqliteSink
@@ -115,10 +115,10 @@ def _path(address: str) -> Path:
     try:
         parts = urlsplit(address)
     except ValueError:
-        raise UsageError("not the address of a file", field="target") from None
+        raise UsageError("not a file address", field="target") from None
     if parts.netloc or parts.query or parts.fragment or len(parts.path) <= 1:
         raise UsageError(
-            f"not the address of a file: {shown_address(address)}",
+            f"not a file address: {shown_address(address)}",
             field="target",
             hint=f"Write it as {parts.scheme}:///relative or {parts.scheme}:////absolute.",
         )
@@ -135,7 +135,7 @@ def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[
     """
     require_owner(settings, "sink")
     if not has_store(settings):
-        raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
+        raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
     with opened_store(settings, read_only=True) as store:
         return [_followed(settings, store, bank, sink, options) for bank in _banks(store, options)]
 
@@ -149,7 +149,7 @@ def follow(settings: Settings, sink: Sink, options: FollowOptions) -> list[Follo
     """
     require_owner(settings, "sink")
     if options.interval <= 0:
-        raise UsageError("the time between looking is more than nothing", field="interval")
+        raise UsageError("the interval must be more than 0 seconds", field="interval")
     while True:
         found = follow_once(settings, sink, options)
         if options.stop.wait(options.interval):

@@ -73,7 +73,9 @@ class ImportSettings(LossOptions, TrustOptions):
             " settings say, otherwise skip."
         ),
     ] = None
-    mirror: Annotated[bool, Option("Overwrite, and delete what the source no longer has.")] = False
+    mirror: Annotated[
+        bool, Option("Overwrite, and delete memories that the source no longer has.")
+    ] = False
     maps: Annotated[
         str | Sequence[str],
         Option(
@@ -85,7 +87,7 @@ class ImportSettings(LossOptions, TrustOptions):
         ),
     ] = ()
     include_deleted: Annotated[
-        bool, Option("Include what was deleted at a live source, as deleted memories.", http=_LIVE)
+        bool, Option("Include memories deleted at a live source, as deleted memories.", http=_LIVE)
     ] = False
     include_embeddings: Annotated[
         bool,
@@ -97,9 +99,9 @@ class ImportSettings(LossOptions, TrustOptions):
     ] = False
     near_duplicates: Annotated[
         Literal["off", "list", "skip", "merge"] | None,
-        Option("What to do with memories that say the same as another in other words."),
+        Option("What to do with near-duplicates: memories that say the same in other words."),
     ] = None
-    re_embed: Annotated[bool, Option("Make vectors afterwards, as satchel embed does.")] = False
+    re_embed: Annotated[bool, Option("Compute vectors afterwards, as satchel embed does.")] = False
     re_extract_entities: Annotated[
         bool, Option("Extract entities again, instead of those in the file.")
     ] = False
@@ -109,7 +111,7 @@ class ImportSettings(LossOptions, TrustOptions):
     dry_run: DryRun = False
     sidecar: Annotated[
         PathText | None,
-        Option("The file's sidecar, if it is not beside it.", metavar="FILE", http=SERVER),
+        Option("Sidecar of the file, if it is not next to it.", metavar="FILE", http=SERVER),
     ] = None
     ignore_sidecar: IgnoreSidecar = False
     signing_key: Annotated[
@@ -145,7 +147,7 @@ class ImportBankRequest(ImportSettings, ContainedOptions):
 
     bank_id: Annotated[
         str,
-        Option("Name or ID of the bank; created if there is none.", examples=["assistant"]),
+        Option("Name or ID of the bank; created if missing.", examples=["assistant"]),
     ]
     path: Annotated[PathText, Option("File to read.", examples=["assistant.ama.jsonl"])]
 
@@ -202,7 +204,7 @@ def import_(target: ImportTarget, options: ImportRequest) -> Imported:
     settings, path = target.settings, options.path
     permission = target.permission or options.permission
     if target.read_only and not options.dry_run:
-        raise ReadOnlyStoreError("opened for reading", file=shown_address(settings.store))
+        raise ReadOnlyStoreError("opened read-only", file=shown_address(settings.store))
     if options.receipt is not None:
         with file_to_write(settings, options.receipt, permission):
             pass

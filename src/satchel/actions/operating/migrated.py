@@ -44,6 +44,8 @@ class MigrateOptions:
     """Gives the key that owns banks that are made; for what comes from a provider."""
 
     told: Told | None = None
+    progress: Callable[[int, int], None] | None = None
+    """Called with the records that were copied and read back, and all of them twice."""
 
 
 class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

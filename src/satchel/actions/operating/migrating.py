@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 
@@ -33,6 +33,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
+from satchel.ledger.heads import believed_head
 from satchel.memory.times import now
 from satchel.ports.store import Reader, Store
 from satchel.transfer.copies import TOGETHER, Copy, Relation, copy_in, tail
@@ -64,7 +65,7 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
     require_owner(source, "migrate")
     asked = options or MigrateOptions()
     if not 1 <= asked.jobs <= MOST_JOBS:
-        raise UsageError(f"from 1 to {MOST_JOBS} banks at a time", field="jobs")
+        raise UsageError(f"the number of banks at a time must be 1 to {MOST_JOBS}", field="jobs")
     notes = _notes()
     if source.provider is not None or target.provider is not None:
         done = migrate_live(source, target, asked)
@@ -123,16 +124,14 @@ def _place(settings: Settings) -> str:
 def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
     """Return the ids of the banks that are meant, each once."""
     if not has_store(source):
-        raise UnknownBankError(
-            "there is no store to migrate from", file=shown_address(source.store)
-        )
+        raise UnknownBankError("no store to migrate from", file=shown_address(source.store))
     with opened_store(source, read_only=True) as store:
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         with store.reading() as reader:
             banks = reader.banks()
     if not banks:
-        raise EmptyInputError("there is no bank to migrate", file=shown_address(source.store))
+        raise EmptyInputError("no banks to migrate", file=shown_address(source.store))
     return banks
 
 
@@ -157,12 +156,15 @@ class _Work:
         self._source = source
         self._target = target
         self._asked = asked
+        self._progress = _Progress(asked.progress)
         self._turn = threading.Lock()
         """A file takes one writer at a time; who waits for his turn here is not told it is busy."""
 
     def all(self, banks: Sequence[str]) -> list[MigratedBank]:
         """Migrate banks side by side; return what became of each, in their order."""
         found = dict[str, MigratedBank]()
+        if self._asked.progress is not None:
+            self._progress.begin(self._source, banks)
         with ThreadPoolExecutor(min(self._asked.jobs, len(banks))) as pool:
             running = {pool.submit(self._one, bank): bank for bank in banks}
             try:
@@ -211,11 +213,14 @@ class _Work:
             self._source.hooks.tell("on_migrate", bank=(bank, done.name), counts=counts)
             return done
         raise StoreBusyError(
-            "the bank is written to all the time", hint="Stop what writes to it, and run it again."
+            "the bank is changed continuously",
+            hint="Stop the programs that write to it, and run again.",
         )
 
     def _pushed(self, bank: str) -> Exchange:
-        options = ExchangeOptions(bank=bank, dry_run=self._asked.dry_run)
+        options = ExchangeOptions(
+            bank=bank, dry_run=self._asked.dry_run, progress=self._progress.of(bank, "copied")
+        )
         if local_path(self._target.store) is None:
             return push(self._source, self._target.store, options)
         with self._turn:
@@ -239,7 +244,7 @@ class _Work:
                 target = _copy(other, bank)
                 if source.size > target.size:
                     raise StoreBusyError("the bank has grown")
-                along = read_again(source, target)
+                along = read_again(source, target, self._progress.of(bank, "read back"))
                 lacking = vectors_lacking(reader, other, bank)
             if lacking:
                 with self._turn:
@@ -264,11 +269,48 @@ class _Work:
             number = len(view.open_imports())
         if not number:
             return []
-        return [f"{number} imports into it are not complete; see: satchel bank imports"]
+        return [f"{number} imports into it are incomplete; see: satchel bank imports"]
 
     def _name(self, bank: str) -> str | None:
         with opened_store(self._source, read_only=True) as store, store.reading() as reader:
             return name_of(reader, bank)
+
+
+class _Progress:
+    """How far the banks are together, for whoever is told.
+
+    Args:
+        told: Called with the records done and the records there are; each is copied and read back.
+    """
+
+    def __init__(self, told: Callable[[int, int], None] | None) -> None:
+        self._told = told
+        self._lock = threading.Lock()
+        self._sizes = dict[str, int]()
+        self._done = dict[tuple[str, str], int]()
+
+    def begin(self, source: Settings, banks: Sequence[str]) -> None:
+        """Find out how many records there are."""
+        with opened_store(source, read_only=True) as store, store.reading() as reader:
+            for bank in banks:
+                stored = reader.head(bank)
+                if stored is not None:
+                    with suppress(SatchelError):  # said where the bank is migrated
+                        self._sizes[bank] = believed_head(bank, stored)[0].size
+
+    def of(self, bank: str, step: str) -> Callable[[int, int], None] | None:
+        """Return what is called in a step of one bank."""
+        if self._told is None:
+            return None
+
+        def tell(done: int, size: int) -> None:
+            assert self._told is not None  # noqa: S101 - see above
+            with self._lock:  # banks are migrated side by side
+                whole = self._sizes.setdefault(bank, size)
+                self._done[bank, step] = min(whole, max(0, whole - size) + done)
+                self._told(sum(self._done.values()), 2 * sum(self._sizes.values()))
+
+        return tell
 
 
 def _require_brought(found: Exchange) -> None:
@@ -279,16 +321,18 @@ def _require_brought(found: Exchange) -> None:
     """
     if found.relation is Relation.DIVERGED:
         raise VerificationError(
-            f"the copy there went another way after {found.common} records",
+            f"the copy there diverged after {found.common} records",
             hint=f"See: satchel push {found.target} --bank {found.bank[7:19]} --merge",
         )
     if found.relation is Relation.BEHIND:
         raise VerificationError(
             f"the copy there has {found.target_size - found.common} records more",
-            hint=f"Bring them here first: satchel pull {found.target}",
+            hint=f"Pull them first: satchel pull {found.target}",
         )
     if found.blobs_missing:
-        raise VerificationError(f"{found.blobs_missing} blobs that records name are not here")
+        raise VerificationError(
+            f"{found.blobs_missing} blobs that records refer to are missing here"
+        )
 
 
 def _told(found: Exchange, carried: int, blobs: int) -> MigratedBank:
@@ -324,7 +368,7 @@ def _vectors(source: Copy, store: Store) -> int:
 def _notes() -> list[str]:
     """Return what wins over a configuration file, so that nobody takes the switch for done."""
     return [
-        f"the environment variable {name} is set, and wins over the configuration file"
+        f"the environment variable {name} is set, and overrides the configuration file"
         for name in _VARIABLES
         if os.environ.get(name)
     ]

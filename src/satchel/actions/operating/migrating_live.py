@@ -31,14 +31,14 @@ def migrate_live(source: Settings, target: Settings, asked: MigrateOptions) -> l
         InputError: If it cannot be read.
     """
     if asked.owner is None:
-        raise UsageError("banks that are made need an owner's key", field="owner")
+        raise UsageError("creating banks requires an owner key", field="owner")
     if source.provider is None:
         return _to_product(source, target, asked, None)
     if target.provider is None and not asked.banks:
         return _from_product(source, target, asked, asked.owner)
     if target.provider is None:
         raise UsageError(
-            "what comes from a provider comes whole", field="banks", hint="Leave --banks out."
+            "a provider can only be migrated as a whole", field="banks", hint="Drop --banks."
         )
     with drawn(source, source.provider, asked.owner, asked.accept_loss) as found:
         return _to_product(found.stage, target, asked, found.end())
@@ -49,7 +49,7 @@ def _from_product(
 ) -> list[MigratedBank]:
     """Import everything, and read it again: then nothing of it may be new."""
     if source.provider is None:
-        raise UsageError("there is no provider", field="provider")
+        raise UsageError("no provider given", field="provider")
     place = place_of(source.provider)
     options = ImportOptions(
         dry_run=asked.dry_run, accept_loss=asked.accept_loss, keeps_receipt=False
@@ -79,18 +79,18 @@ def _from_product(
 
 
 def _could_not(number: int) -> str:
-    return f"{number} things could not be taken over"
+    return f"{number} records could not be migrated"
 
 
 def _left(one: BankImported, again: BankImported | None, asked: MigrateOptions) -> list[Lost]:
     """Return what is not in the bank, though it is in the product."""
     found = list[Lost]()
-    new = 0 if again is None else again.done.added + again.done.overwritten + again.done.others
+    new = 0 if again is None else again.done.added + again.done.others
     if again is None or new:
-        reason = f"read again, {new} records of it are not in the bank"
+        reason = f"on reading it again, {new} of its records are not in the bank"
         found.append(Lost(field=REFUSED, count=max(1, new), reason=reason))
     if one.done.skipped:
-        reason = f"{one.done.skipped} other versions of what the bank has were left out"
+        reason = f"{one.done.skipped} records skipped, as the bank has other versions"
         said = is_accepted(REFUSED, asked.accept_loss)
         found.append(Lost(field=REFUSED, count=one.done.skipped, reason=reason, accepted=said))
     return found
@@ -126,10 +126,10 @@ def _to_product(
         input_: Where they come from, if their store is only one of the moment.
     """
     if target.provider is None:
-        raise UsageError("there is no provider", field="provider")
+        raise UsageError("no provider given", field="provider")
     place = place_of(target.provider)
     if not has_store(source):
-        raise UnknownBankError("there is no store to migrate from", file=source.store)
+        raise UnknownBankError("no store to migrate from", file=source.store)
     options = ExportOptions(
         dry_run=asked.dry_run,
         overwrite=True,
@@ -180,7 +180,7 @@ def _wanted(store: Store, asked: MigrateOptions) -> list[str]:
     with store.reading() as reader:
         banks = reader.banks()
     if not banks:
-        raise EmptyInputError("there is no bank to migrate", file=store.name)
+        raise EmptyInputError("no banks to migrate", file=store.name)
     return banks
 
 
@@ -195,7 +195,7 @@ def _failed(bank: OpenBank, error: SatchelError) -> MigratedBank:
 
 
 def _exported(bank: OpenBank, done: Export) -> MigratedBank:
-    problem = f"{done.unaccepted} things have no place there" if done.unaccepted else None
+    problem = f"{done.unaccepted} records cannot be stored there" if done.unaccepted else None
     account = done.account
     counts = {} if account is None else account.counts
     return MigratedBank(

@@ -48,7 +48,7 @@ def place_of(provider: Provider) -> Path:
         raise ConfigError(
             f"the provider {provider.name!r} is not installed here",
             field="provider",
-            hint=f"There are: {', '.join([*STORES, *products])}.",
+            hint=f"Choose from: {', '.join([*STORES, *products])}.",
         )
     return Path(provider.address)
 
@@ -170,9 +170,9 @@ def import_live(
     bank, options = asked
     if options.mirror or options.on_conflict in (OnConflict.RENAME, OnConflict.ERROR):
         raise UsageError(
-            "a live product is only added to: other versions there are skipped, or overwritten",
+            "a live product supports only skipping or overwriting other versions",
             field="mirror" if options.mirror else "on_conflict",
-            hint="Say --on-conflict skip or overwrite.",
+            hint="Use --on-conflict skip or overwrite.",
         )
     with staged(settings) as stage:
         # What would be written can be told only of what was read.
@@ -251,7 +251,7 @@ def import_into(
 
 def _provider(settings: Settings) -> Provider:
     if settings.provider is None:
-        raise UsageError("there is no provider", field="provider")
+        raise UsageError("no provider given", field="provider")
     return settings.provider
 
 

@@ -43,7 +43,7 @@ _ONCE = Absent(why="Call it again.")
 
 OnProgress = Annotated[
     Callable[[int, int], None] | None,
-    Option("Called with how much is done, and of how much.", cli=BAR),
+    Option("Called with the amount done and the total.", cli=BAR),
 ]
 
 
@@ -61,8 +61,8 @@ class ExchangeSettings(Options):
     on_conflict: Annotated[
         Literal["later", "here", "there"],
         Option(
-            "Which version stays if both copies changed the same thing: the later one, that of the"
-            " store that is written (here), or that of the other (there)."
+            "Which version wins if both copies changed the same memory: the later one, that of "
+            "the store that is written (here), or that of the other (there)."
         ),
     ] = "later"
     dry_run: Annotated[bool, Option("Report how the copies compare, and change nothing.")] = False
@@ -104,7 +104,7 @@ class SinkOptions(Options):
         bool,
         Option("Continue until interrupted.", flag="--follow/--once", python=_ONCE),
     ] = unoffered.field(default=False, init=False)
-    interval: Annotated[float, Option("Seconds between two looks with --follow.", python=_ONCE)] = (
+    interval: Annotated[float, Option("Seconds between checks with --follow.", python=_ONCE)] = (
         unoffered.field(default=2.0, init=False)
     )
     progress: OnProgress = None
@@ -134,7 +134,7 @@ class StoreCopyOptions(Surroundings):
     target: Annotated[
         PathText,
         Option(
-            "Address of the store to write; created if there is none.",
+            "Address of the store to write; created if missing.",
             argument=True,
             metavar="TO",
         ),
@@ -152,22 +152,22 @@ class MigrateRequest(Surroundings):
     """What to migrate."""
 
     from_store: Annotated[
-        PathText | None, Option("Address of the store to leave.", argument=True, metavar="FROM")
+        PathText | None, Option("Address of the current store.", argument=True, metavar="FROM")
     ] = None
     to_store: Annotated[
         PathText | None,
         Option(
-            "Address of the store to use instead; created if there is none.",
+            "Address of the new store; created if missing.",
             argument=True,
             metavar="TO",
         ),
     ] = None
     _: KW_ONLY
     from_config: Annotated[
-        PathText | None, Option("Configuration to leave, instead of FROM.", metavar="FILE")
+        PathText | None, Option("Current configuration, instead of FROM.", metavar="FILE")
     ] = None
     to_config: Annotated[
-        PathText | None, Option("Configuration to use, instead of TO.", metavar="FILE")
+        PathText | None, Option("New configuration, instead of TO.", metavar="FILE")
     ] = None
     banks: Annotated[
         Texts, Option("Only this bank: its name or ID. Repeatable.", flag="--bank", values="bank")
@@ -188,7 +188,7 @@ class MigrateRequest(Surroundings):
     passphrase: Annotated[
         str | None,
         Option(
-            "Passphrase of the owner's key, which banks from a provider need.",
+            "Passphrase of the owner's key, required for banks from a provider.",
             cli=Absent(why="The command line asks for it."),
         ),
     ] = None
@@ -196,6 +196,7 @@ class MigrateRequest(Surroundings):
         Callable[[MigratedBank], None] | None,
         Option("Called with the result of each bank when it is done.", cli=_PRINTED),
     ] = None
+    progress: OnProgress = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,6 +433,7 @@ def migrate(
         dry_run=options.dry_run,
         owner=key or (lambda: signing_key(target, passphrase=options.passphrase)[0]),
         told=options.told,
+        progress=options.progress,
     )
     try:
         result = migrating.migrate(source, target, how)

@@ -18,9 +18,9 @@ from satchel.jobs.callbacks import teller
 from satchel.jobs.job import Job
 from satchel.ports.operations import Option, Options, operation
 
-BY_ID = "its ID, or at least six digits of it"
+BY_ID = "ID, or a prefix of at least six digits"
 
-Reason = Annotated[str | None, Option("Why, for the history.", max_length=1000)]
+Reason = Annotated[str | None, Option("Reason, for the history.", max_length=1000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ReceiptListOptions(Options):
 
     bank: Annotated[
         str | None,
-        Option("Only those of this bank, from its log as well.", values="bank"),
+        Option("Only receipts of this bank, including those in its log.", values="bank"),
     ] = None
     _: KW_ONLY
     limit: Annotated[
@@ -197,9 +197,9 @@ def show_receipt(settings: Settings, options: ReceiptOptions, *, files: bool = F
     },
 )
 def verify_receipt(settings: Settings, options: ReceiptOptions, *, files: bool = False) -> Receipt:
-    """Verify that a receipt is as its signer left it.
+    """Verify that a receipt is unchanged and signed by a trusted key.
 
-    Exit status: 0 good, 3 unsigned, stranger, revoked or tampered, 4 malformed.
+    Exit status: 0 good, 3 unsigned, untrusted, revoked or tampered, 4 malformed.
 
     Raises:
         UnknownReceiptError: If there is none.

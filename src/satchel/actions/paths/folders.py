@@ -94,7 +94,9 @@ def _names_in(folder: ContainedFolder) -> Iterator[str]:
         for name, kind in folder.listing(place):
             path, count = (*place, name), count + 1
             if kind == "link":
-                raise PathRefusedError("a link in an export", file=str(folder.path.joinpath(*path)))
+                raise PathRefusedError(
+                    "a symbolic link in an export", file=str(folder.path.joinpath(*path))
+                )
             if count > _MOST_FILES or len(path) > _DEEPEST:
                 problem = f"more than {_MOST_FILES} files, or {_DEEPEST} folders deep"
                 raise LimitError(problem, file=str(folder.path))
@@ -115,9 +117,9 @@ def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenF
             _pack(folder, names, cast("BinaryIO", kept))
         except OSError as error:
             raise TargetError(
-                f"cannot put the files together: {error.strerror or error}",
+                f"cannot combine the files: {error.strerror or error}",
                 file=tempfile.gettempdir(),
-                hint="Free some space there, or set TMPDIR to a larger folder.",
+                hint="Free disk space there, or set TMPDIR to a larger folder.",
             ) from error
         return OpenFile(os.dup(kept.fileno()), path)
 

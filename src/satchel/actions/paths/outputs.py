@@ -51,7 +51,7 @@ class FolderOutlet(OutletOver):
     ) -> Iterator[BinaryIO]:
         """Give an archive to write, whose files are in a folder beside the name afterwards."""
         if self._stack is None:
-            raise UsageError("a folder is only written where it is read back")
+            raise UsageError("a folder can be written only if it is read back")
         with _temporary() as packed:
             yield packed
             packed.seek(0)
@@ -126,9 +126,10 @@ class WithinOutlet(OutletOver):
             yield
             if self._now() != self.before:
                 raise TargetError(
-                    "the file changed while it was written; it is left as it is now",
+                    "another program changed the file while it was being written; its version "
+                    "was kept",
                     file=str(self.path),
-                    hint="Run it again when nobody edits it.",
+                    hint="Run again when no other program edits it.",
                 )
             self._keep()
 
@@ -172,7 +173,7 @@ def output_for(outlet: Outlet, writer: Format, lock: Lock) -> Outlet:
     traits, name = writer.info.traits, outlet.path.name
     if traits.within:
         if lock.is_set:
-            raise UsageError("a part of a file cannot be encrypted", file=str(outlet), field="lock")
+            raise UsageError("part of a file cannot be encrypted", file=str(outlet), field="lock")
         return WithinOutlet(outlet)
     if traits.folder and not lock.is_set and not name.endswith(ARCHIVE):
         return FolderOutlet(outlet)
@@ -200,5 +201,5 @@ def _temporary() -> Iterator[BinaryIO]:
         raise TargetError(
             f"cannot write temporary data: {error.strerror or error}",
             file=tempfile.gettempdir(),
-            hint="Free some space there, or set TMPDIR to a larger folder.",
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
         ) from error

@@ -136,9 +136,10 @@ def require_uncontained(settings: Settings, place: str, permission: Permission =
     """
     if _roots(settings, place, permission) is not None:
         raise ContainmentError(
-            "a live product is not kept to folders, so it is not opened where some are set",
+            "a live product cannot be restricted to folders, so it is not opened when roots "
+            "are set",
             file=repr(place),
-            hint="Let it write an export there, or do this without roots.",
+            hint="Export from it into a root, or do this without roots.",
         )
 
 
@@ -160,7 +161,7 @@ def _roots(settings: Settings, path: Said, permission: Permission) -> Roots | No
             refuse_control(path)
         return None
     raise ContainmentError(
-        "nothing says where this path may lead",
+        "no allowed folders are set for this path",
         file=repr(path),
         hint="Portability path containment is required. Provide one of: allowed_roots=[...],"
         " SATCHEL_PORTABILITY_ROOTS (or ASTROCYTE_PORTABILITY_ROOTS) env var, or, for a path that"

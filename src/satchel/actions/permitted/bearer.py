@@ -103,7 +103,7 @@ def read_chain(text: str) -> Chain:
     with reading(Path(text)) as stream:
         data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise LimitError(f"a token file has {MOST_BYTES:,} bytes at most")
+            raise LimitError(f"a token file can have at most {MOST_BYTES:,} bytes")
         return opened(data)
 
 
@@ -116,9 +116,9 @@ def own_key(settings: Settings, environment: Mapping[str, str]) -> SigningKey:
     audience = read_chain(settings.token or "").audience
     if audience is None:
         raise SigningKeyError(
-            "who presents a bearer token has no key to sign with",
+            "the holder of a bearer token has no key to sign with",
             field="audience",
-            hint="Leave it unsigned: --unsigned, or unsigned=True.",
+            hint="Do not sign: --unsigned, or unsigned=True.",
         )
     return holder_key(settings, audience, environment)
 
@@ -140,9 +140,9 @@ def holder_key(
         if settings.keyring.read(name).key == audience:
             return settings.keyring.load(name, passphrase=env.get(_PASSPHRASE))
     raise SigningKeyError(
-        "the token is for a key that is not here",
+        "the token is for a key that is not on this machine",
         field="audience",
-        hint="Only its holder can present it. See the keys here: satchel key list.",
+        hint="Only its holder can present it. See: satchel key list.",
     )
 
 

@@ -51,9 +51,9 @@ def require_owner(settings: Settings, action: str) -> None:
         PermissionRefusedError: If a token was presented.
     """
     if action not in OWNERS:
-        raise ValueError(f"no action of the owner's: {action}")
+        raise ValueError(f"not an owner action: {action}")
     if settings.token is not None:
         raise PermissionRefusedError(
-            f"no token allows this, only the owner may do it: {action}",
-            hint="Leave --token and SATCHEL_TOKEN out, as the owner.",
+            f"only the owner may do this, with no token: {action}",
+            hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
         )

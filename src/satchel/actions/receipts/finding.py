@@ -25,7 +25,7 @@ MOST = 10_000
 _LEAST_DIGITS = 6
 _ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
 
-Standing = Literal["good", "stranger", "unsigned", "revoked", "tampered"]
+Standing = Literal["good", "untrusted", "unsigned", "revoked", "tampered"]
 
 
 class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,7 +85,7 @@ def list_receipts(
     """
     require_owner(settings, "receipts")
     if not 1 <= limit <= MOST:
-        raise UsageError(f"from 1 to {MOST} receipts can be listed", field="limit")
+        raise UsageError(f"the limit must be 1 to {MOST} receipts", field="limit")
     found = dict[str, ReceiptLine]()
     if bank is None:
         for record, account in _kept(settings):
@@ -142,9 +142,9 @@ def find_receipt(settings: Settings, wanted: str) -> Receipt:
         has_store(settings)  # it may be in one that vanished
     if len(found) != 1:
         raise UnknownReceiptError(
-            f"there is no file and no receipt {wanted!r}"
+            f"no file or receipt matches {wanted!r}"
             if not found
-            else f"{len(found)} receipts begin with {wanted!r}",
+            else f"{len(found)} receipts start with {wanted!r}",
             hint="See: satchel receipt list.",
         )
     return _judged(settings, *next(iter(found.values())))
@@ -200,7 +200,7 @@ def _line(record: Sealed, account: Account) -> ReceiptLine:
 
 
 def _judged(settings: Settings, record: Sealed, account: Account | None) -> Receipt:
-    problem = None if id_holds(record) else "the id is not that of the content"
+    problem = None if id_holds(record) else "the ID does not match the content"
     checks = signatures_of(record)
     standing = _standing(settings, [one.key for one in checks if one.valid])
     for one in checks:
@@ -223,4 +223,4 @@ def _standing(settings: Settings, keys: list[str]) -> Standing:
     states = {one.state for one in known if one is not None}
     if "revoked" in states:
         return "revoked"
-    return "good" if states else "stranger"
+    return "good" if states else "untrusted"

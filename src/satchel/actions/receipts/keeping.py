@@ -78,7 +78,7 @@ def keep(
         with Outlet.named(folder / name) as outlet:
             write_receipts(outlet, found)
     except (SatchelError, OSError) as error:
-        notes.append(f"the receipt is not kept on this machine: {error}")
+        notes.append(f"the receipt was not stored on this machine: {error}")
         is_kept = False
     if copy is not None:
         with file_to_write(settings, copy) as outlet:
@@ -98,7 +98,7 @@ def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:
         with file_to_write(settings, copy) as outlet:
             refuse_existing(outlet, overwrite=False)
         if any(copy.absolute() == other.absolute() for other in others):
-            raise UsageError("the receipt and the output cannot be one file", file=str(copy))
+            raise UsageError("the receipt and the output cannot be the same file", file=str(copy))
 
 
 def require_whole(reading: Reading, accepted: Iterable[str], name: str) -> None:
@@ -116,10 +116,10 @@ def require_whole(reading: Reading, accepted: Iterable[str], name: str) -> None:
         return
     if not is_accepted(REFUSED, accepted):
         raise ShortInputError(
-            f"the file itself says that there is more: at least {reading.missing:,} memories"
-            " are not in it",
+            f"the file is incomplete: by its own count, at least {reading.missing:,} memories "
+            "are missing",
             file=name,
-            hint=f"Get all of it, or put up with that: --accept-loss {REFUSED}",
+            hint=f"Get the complete file, or accept the loss: --accept-loss {REFUSED}",
         )
-    reason = "the file itself says that it lacks them"
+    reason = "missing from the file, by its own count"
     reading.report.lost(REFUSED, reason, count=reading.missing)

@@ -176,9 +176,9 @@ def compare_output(
         errand.outlet.remove()
         fields = sorted({loss.name for loss in errand.report.losses.values()})
         raise LossError(
-            f"what was written reads back without: {', '.join(fields)}; it was removed",
+            f"on reading back, the output lacks: {', '.join(fields)}; it was removed",
             file=str(errand.output),
-            hint="Leave --fail-on-loss out to write what fits.",
+            hint="Drop --fail-on-loss to write what the format can hold.",
         )
     word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
     return ReadOutput(word, planned, found.records, found.differences, sidecar)
@@ -218,7 +218,7 @@ def _found(
         raise nothing_in(errand) from error
     except InputError as error:
         raise TargetError(
-            f"what was written cannot be read back: {error.message}; it was removed",
+            f"the output cannot be read back: {error.message}; it was removed",
             file=str(errand.output),
         ) from error
     if not found.records:
@@ -229,7 +229,7 @@ def _found(
 def nothing_in(errand: Errand) -> TargetError:
     """Return the error for an output that has nothing in it, and is to be taken away."""
     return TargetError(
-        f"nothing of this has a place in the format {errand.format}; nothing was written",
+        f"the format {errand.format} cannot hold any of these records; nothing was written",
         file=str(errand.output),
         hint="Choose another format: satchel formats.",
     )
@@ -247,7 +247,7 @@ def compare_handed(transfer: Transfer, handed: Handed, records: RecordSet) -> Re
         found = read_again(written, records)
     except InputError as error:
         raise TargetError(
-            f"what was written cannot be read back: {error.message}", file=error.file
+            f"the output cannot be read back: {error.message}", file=error.file
         ) from error
     found.differences.into(transfer.report)
     word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
@@ -333,7 +333,7 @@ def tried_plan(
             _found(errand, records, trial, scratch.written).differences.into(known)
     if errand.sidecar is not None:
         if known.total:
-            errand.report.note(f"goes into the sidecar: {named_in(known)}")
+            errand.report.note(f"written to the sidecar: {named_in(known)}")
         for note in known.notes:
             errand.report.note(note)
     if errand.fail_on_loss:

@@ -74,7 +74,7 @@ def put_out(
     if sidecar is None:
         remove_stale(errand)
     if outlet.kept is not None:
-        errand.report.note(f"what was there before is kept as {told(outlet.kept.name)}")
+        errand.report.note(f"the previous file was renamed to {told(outlet.kept.name)}")
     there = End(
         name=errand.called,
         format=errand.format,

@@ -25,7 +25,7 @@ from satchel.transfer.sidecars.lines import SUFFIX, Output, head_of
 from satchel.transfer.sidecars.making import Making
 from satchel.transfer.writing import digest_of
 
-_NEEDLESS = "the format holds all of it: there is no sidecar"
+_NEEDLESS = "the format can hold everything: no sidecar was written"
 _MOST_BESIDE = 1000
 """Files of a folder in which the sidecar of one that was renamed is looked for."""
 
@@ -53,7 +53,7 @@ def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: boo
         with outlet.beside(name) as there:
             if there.status is not None:
                 raise TargetExistsError(
-                    "there is a sidecar of that name already",
+                    "the sidecar already exists",
                     file=str(there),
                     hint="Use --overwrite (overwrite=True) to replace both.",
                 )
@@ -113,7 +113,7 @@ def remove_stale(errand: Errand) -> None:
         with errand.outlet.beside(name) as there:
             if there.status is not None:
                 there.remove()
-                errand.report.note(f"the sidecar of what was there before is removed: {told(name)}")
+                errand.report.note(f"the sidecar of the previous file was removed: {told(name)}")
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def backend_from(text: str, field: str) -> BackendChoice:
         return BackendChoice(text)
     known = ", ".join([*BackendChoice, *_ALSO])
     raise ConfigError(
-        f"there is no backend {text[:_SHOWN]!r}", field=field, hint=f"There are: {known}."
+        f"unknown backend {text[:_SHOWN]!r}", field=field, hint=f"There are: {known}."
     )
 
 

@@ -120,7 +120,7 @@ class Selection:
                 raise ConfigError(
                     f"the address is not that of a {kind} store",
                     field="store.backend",
-                    hint="Say one of the two: store.address, or store.backend.",
+                    hint="Set only one: store.address or store.backend.",
                 )
             return self._there(why)
         return None if kind is None else self._of_kind(kind, "the configuration file")
@@ -141,9 +141,9 @@ class Selection:
             return Chosen(backend=kind, address=self.said.address, why=why, stated=True)
         if kind is BackendChoice.POSTGRES:
             raise ConfigError(
-                "this backend is a server, and where it is was not said",
+                "this backend is a server, and no address is given",
                 field=_named(self.said.backend_origin),
-                hint="Say it: --store postgresql://USER@HOST/DATABASE, or SATCHEL_STORE.",
+                hint="Set it: --store postgresql://USER@HOST/DATABASE, or SATCHEL_STORE.",
             )
         path = self.flat_graph if kind is BackendChoice.GRAPH_DB else self._sqlite()
         return Chosen(backend=kind, address=address_of(kind, path), why=why)

@@ -42,11 +42,11 @@ def graph_path(text: str, variable: str) -> Path:
     path = Path(text).expanduser()
     wrong = None
     if not path.is_absolute():
-        wrong = "this path is not absolute"
+        wrong = "the path is not absolute"
     elif ".." in path.parts:
-        wrong = "there is `..` in this path"
+        wrong = "the path contains `..`"
     elif "\0" in text or any(path.is_relative_to(folder) for folder in _FORBIDDEN):
-        wrong = "no store can be there"
+        wrong = "no store can be at this path"
     if wrong is not None:
         raise ConfigError(f"{wrong}: {text[:200]!r}", field=variable)
     return path
@@ -199,9 +199,7 @@ def is_flat_store(path: Path) -> bool:
         finally:
             os.close(handle)
     except OSError as error:
-        raise PathRefusedError(
-            f"this cannot be looked at: {error.strerror}", file=str(path)
-        ) from error
+        raise PathRefusedError(f"cannot be read: {error.strerror}", file=str(path)) from error
     return not head or head[_APPLICATION] == _OURS
 
 
@@ -216,14 +214,12 @@ def refuse_link(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise PathRefusedError(
-            f"this cannot be looked at: {error.strerror}", file=str(path)
-        ) from error
+        raise PathRefusedError(f"cannot be read: {error.strerror}", file=str(path)) from error
     if stat.S_ISLNK(found.st_mode):
         raise PathRefusedError(
-            "there is a link where a store is looked for",
+            "the store path is a symbolic link",
             file=str(path),
-            hint="It is not followed. Remove it, or name the store: --store, SATCHEL_STORE.",
+            hint="It is not followed. Remove it, or set the store: --store, SATCHEL_STORE.",
         )
     return True
 

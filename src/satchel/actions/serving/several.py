@@ -17,8 +17,8 @@ def require_servable(settings: Settings, workers: int) -> None:
     with opened_store(settings) as store:
         if workers > 1 and not store.traits.concurrent_writers:
             raise UsageError(
-                f"one process at a time can open the store, not {workers} workers",
+                f"only one process at a time can open this store, not {workers} workers",
                 file=shown_address(settings.store),
                 field="workers",
-                hint="Serve it with one, or move it: satchel store copy.",
+                hint="Use one worker, or copy it to another store: satchel store copy.",
             )

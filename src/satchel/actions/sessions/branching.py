@@ -98,7 +98,7 @@ def fork(bank: OpenBank, options: ForkOptions) -> Forked:
     _require_name(options.name)
     if options.session is None:
         raise UsageError(
-            "no conversation is named", field="session", hint="See: satchel session list."
+            "no conversation given", field="session", hint="See: satchel session list."
         )
     with bank.ledger.reading() as view:
         start = finding.find(view, options.session)
@@ -183,7 +183,7 @@ def _said(
 
 def _require_name(name: str | None) -> None:
     if name is not None and not name.strip():
-        raise UsageError("a name cannot be empty", field="name")
+        raise UsageError("a name must not be empty", field="name")
 
 
 def _head(view: View) -> LogHead:

@@ -133,7 +133,7 @@ class _Distillation:
             turns = Turns(view, start, point)
             if point.tip.number <= turns.after:
                 raise EmptyInputError(
-                    "all messages of the conversation were distilled before",
+                    "all messages of the conversation are already distilled",
                     field="session",
                     hint="See: satchel session checkpoint list SESSION.",
                 )
@@ -229,14 +229,14 @@ def _judged(distillate: Distillate, turns: Turns) -> Distillate:
     """
     summary, findings = distillate.summary, distillate.findings
     if not summary.strip() or len(summary) > MOST_SUMMARY:
-        problem = f"a summary has 1 to {MOST_SUMMARY:,} characters"
+        problem = f"a summary must have 1 to {MOST_SUMMARY:,} characters"
         raise ValueRefusedError(problem, field="summary")
     wanted = {turn for finding in findings for turn in finding.turns}
     missing = wanted - {turn.id for turn in turns if turn.id in wanted}
     for finding in findings:
         if finding.kind not in MOST_FINDINGS or not finding.text.strip():
-            raise ValueRefusedError("a finding has a kind and a text", field="findings")
+            raise ValueRefusedError("a finding must have a kind and a text", field="findings")
         if not finding.turns or missing.intersection(finding.turns):
-            problem = "a finding names messages that it was drawn from"
+            problem = "a finding must name the messages it derives from"
             raise ValueRefusedError(problem, field="findings")
     return distillate

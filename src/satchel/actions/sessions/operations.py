@@ -46,7 +46,7 @@ def record_session(bank: OpenBank, options: RecordOptions) -> Recorded:
         return recording.begin(bank, beginning, spoken, scrub_secrets=options.scrub_secrets)
     for field in ("name", "agent", "user", "metadata"):
         if getattr(options, field) is not None:
-            raise UsageError("only a new conversation takes this", field=field)
+            raise UsageError("only a new conversation takes this option", field=field)
     return recording.record(bank, options.session, spoken, scrub_secrets=options.scrub_secrets)
 
 

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.options import DryRun
+from satchel.actions.options import (
+    DryRun,
+    ScrubSecrets,
+)
 from satchel.actions.sessions.recording import Spoken
 from satchel.errors import UsageError
 from satchel.ports.inference.distiller import Distiller
@@ -59,8 +62,8 @@ class RecordOptions(Options):
     messages: Annotated[
         Sequence[Mapping[str, Any]],
         Option(
-            "Messages, each with role, content and whatever else is known of it; or changes of the"
-            " state beside them: working_state, thread_summary or note.",
+            "Messages, each with role, content and further members; or state changes: "
+            "working_state, thread_summary or note.",
             cli=Absent(why="FILE has them."),
             max_items=_MOST_SHOWN,
             examples=[[{"role": "user", "content": "hello"}]],
@@ -83,13 +86,11 @@ class RecordOptions(Options):
     metadata: Annotated[
         Mapping[str, Any] | None,
         Option(
-            "What else is known of a new conversation: NAME=TEXT, or a JSON object. Repeatable.",
+            "Further members of a new conversation: NAME=TEXT, or a JSON object. Repeatable.",
             metavar="NAME=TEXT",
         ),
     ] = None
-    scrub_secrets: Annotated[
-        bool, Option("Replace keys, tokens, passwords and card numbers. They are counted anyway.")
-    ] = False
+    scrub_secrets: ScrubSecrets = False
     spoken: Sequence[Spoken] | None = None
     """The messages as a file has them; read once for each pass over them."""
 
@@ -101,7 +102,7 @@ class StateOptions(Options):
     session: Session
     _: KW_ONLY
     working_state: Annotated[
-        Any, Option("What the agent is working on, as JSON.", metavar="JSON")
+        Any, Option("Working state of the agent, as JSON.", metavar="JSON")
     ] = None
     thread_summary: Annotated[
         str | None,
@@ -118,7 +119,7 @@ class SessionListOptions(Options):
     include_archived: Annotated[bool, Option("Include archived conversations.")] = False
     limit: Annotated[
         int,
-        Option("Maximum number of conversations: the newest.", minimum=1, maximum=_MOST_SHOWN),
+        Option("Maximum number of conversations, newest first.", minimum=1, maximum=_MOST_SHOWN),
     ] = 100
 
 
@@ -131,7 +132,7 @@ class SessionShowOptions(Options):
     at: At = None
     last: Annotated[
         int,
-        Option("Number of messages to show: the last ones.", minimum=0, maximum=_MOST_SHOWN),
+        Option("Number of messages to show, from the end.", minimum=0, maximum=_MOST_SHOWN),
     ] = 20
 
 
@@ -173,7 +174,7 @@ class ArchiveOptions(Options):
 
     session: Session
     _: KW_ONLY
-    restore: Annotated[bool, Option("List it again.")] = False
+    restore: Annotated[bool, Option("Unarchive it.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,7 @@ class DistillOptions(Options):
     distiller: Annotated[
         Distiller | DistillerName | None,
         Option(
-            "What distills: extractive (no model), or openai. Default: as configured.",
+            "Distiller: extractive (no model), or openai. Default: as configured.",
             http=_COSTS,
             parse=_distiller,
         ),

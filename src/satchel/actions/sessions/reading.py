@@ -48,7 +48,7 @@ class MessagesFile:
             while line := stream.readline(most + 1):
                 number += 1
                 if len(line) > most:
-                    problem = f"a line has {most:,} bytes at most"
+                    problem = f"a line can have at most {most:,} bytes"
                     raise LimitError(problem, file=str(self._file), line=number)
                 if line.strip():
                     try:
@@ -67,10 +67,10 @@ def spoken_from(value: Any) -> Spoken:
         return said_from(value)
     beyond = sorted(value.keys() - {*KINDS, "created_at"})
     if beyond:
-        raise MalformedError("a change of state has no such member", field=str(beyond[0]))
+        raise MalformedError("a state change has no such member", field=str(beyond[0]))
     summary, note = value.get(SUMMARY), value.get(NOTE)
     if summary is not None and not isinstance(summary, str):
-        raise MalformedError("this has to be text", field=SUMMARY)
+        raise MalformedError("must be text", field=SUMMARY)
     if isinstance(note, str):
         note = {"content": note}
     try:

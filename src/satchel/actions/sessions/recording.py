@@ -91,7 +91,7 @@ def begin(
     require_owner(bank.settings, "sessions")
     wanted = beginning or Beginning()
     if wanted.name is not None and not wanted.name.strip():
-        raise UsageError("the name of a conversation cannot be empty", field="name")
+        raise UsageError("the name of a conversation must not be empty", field="name")
     scope = Scope(agent=wanted.agent, user=wanted.user)
     start = new_session(
         wanted.name,
@@ -170,7 +170,7 @@ class _Recording:
 
     def _require_some(self, waiting: list[Sealed]) -> None:
         if not waiting and self._source is None:
-            raise EmptyInputError("there are no messages to record", field="messages")
+            raise EmptyInputError("no messages to record", field="messages")
 
     def _made(self, recorder: Recorder, one: Spoken) -> Sealed:
         if isinstance(one, Said):
@@ -199,7 +199,7 @@ class _Recording:
         if given is not None and self._tip is not None:
             with ledger.reading() as view:
                 if tip_of(view, view.get([self._start])[self._start]) != self._tip:
-                    raise ChangedError("somebody else added to the session meanwhile")
+                    raise ChangedError("another process added to the conversation")
                 given = Unchanged(view.head.size, [], (self._tip.session,))
         end = closing(self._source, now(), messages=self._messages)
         found = about(tip.session, self._start or tip.session, tip=tip.element)

@@ -42,7 +42,7 @@ def recall_for(
     if size is None:
         return recall_memories(bank, query, code=code, explain=explain)
     if query.as_of is not None:
-        raise UsageError("the session is of one moment already", field="as_of")
+        raise UsageError("the conversation already has this point", field="as_of")
     then = recall_memories(bank, replace(query, as_of=size), code=code, explain=explain)
     if query.run is not None:
         return then

@@ -132,11 +132,13 @@ def ids_in(data: bytes) -> list[str]:
         MalformedError: If it is no text.
     """
     if len(data) > MOST_LIST_BYTES:
-        raise LimitError(f"a list of ids has {MOST_LIST_BYTES:,} bytes at most", field="entries")
+        raise LimitError(
+            f"a list of IDs can have at most {MOST_LIST_BYTES:,} bytes", field="entries"
+        )
     try:
         lines = data.decode("ascii").splitlines()
     except UnicodeDecodeError:
-        raise MalformedError("not a list of ids", field="entries") from None
+        raise MalformedError("not a list of IDs", field="entries") from None
     return [text.split()[0] for text in lines if text.strip()]
 
 
@@ -148,7 +150,7 @@ def require_owner_key(view: View, owner: SigningKey) -> None:
     """
     if owner.did not in view.authority.owners:
         raise SigningKeyError(
-            "this key is not that of an owner of the bank",
+            "this key does not belong to an owner of the bank",
             field="key",
             hint=f"Its owners: {', '.join(sorted(view.authority.owners))}. Add --signing-key NAME.",
         )
@@ -169,9 +171,9 @@ def _grant(
     unknown = sorted(set(options.permissions) - set(Permission))
     if unknown:
         raise UsageError(
-            f"there is no permission {unknown[0]!r}",
+            f"unknown permission {unknown[0]!r}",
             field="permissions",
-            hint=f"There are: {', '.join(Permission)}.",
+            hint=f"Choose from: {', '.join(Permission)}.",
         )
     return Grant(
         scope=scope,
@@ -206,7 +208,7 @@ def audience_from_elsewhere(settings: Settings, text: str) -> str:
     found = _named_key(settings, text) or stated_key(text)
     if found is None:
         raise MalformedError(
-            "neither a public key nor the name of one that is known here",
+            "neither a public key nor the name of a known key",
             field="audience",
             hint="Give a did:key or 64 hex digits.",
         )
@@ -256,7 +258,9 @@ def _scope(
     if any(tags):
         clauses.append(Tags(any_of=tags[0], all_of=tags[1], none_of=tags[2]))
     if options.everything and clauses:
-        raise UsageError("--everything allows no other restriction", field="everything")
+        raise UsageError(
+            "--everything cannot be combined with other restrictions", field="everything"
+        )
     if not clauses and not options.everything:
         raise UsageError(
             "a token needs a scope",

@@ -116,7 +116,7 @@ def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> T
     chain = read_chain(str(options.token))
     unknown = sorted(set(texts(options.permissions)) - set(Permission))
     if unknown:
-        raise UsageError(f"there is no permission {unknown[0]!r}", field="permissions")
+        raise UsageError(f"unknown permission {unknown[0]!r}", field="permissions")
     ended = revoked_keys(settings)
     with _bank_here(settings, chain.bank) as view:
         if view is None:
@@ -131,7 +131,7 @@ def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> T
             revoked |= _listed(settings, Path(revocations), chain, owners)
             checked.append("list")
         if not checked:
-            notes.append("revocations are unknown: the bank is not here")
+            notes.append("revocations are unknown: the bank is not in this store")
         around = Surroundings(
             bank=chain.bank,
             owners=owners if view is None else issuers(view, chain),
@@ -158,7 +158,7 @@ def _problem(
         chain.require([Permission(each) for each in texts(options.permissions)], around)
         if options.entry is not None:
             if view is None:
-                raise UsageError("the bank of the token is not here", field="entry")
+                raise UsageError("the bank of the token is not in this store", field="entry")
             found = find_memory(view, options.entry, "entry").model
             if not isinstance(found, Entry) or not chain.covers(found):
                 raise PermissionRefusedError("the token does not cover this entry", field="entry")
@@ -208,7 +208,7 @@ def _seen(settings: Settings) -> dict[str, int]:
         return msgspec.convert(
             decode_canonical(stream.read(_MOST_SEEN).strip()), resolved(_Numbers)
         )
-    raise MalformedError("what is remembered of lists of revocations is damaged", file=str(path))
+    raise MalformedError("the stored revocation lists are damaged", file=str(path))
 
 
 def _path(settings: Settings) -> Path:

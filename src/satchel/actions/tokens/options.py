@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from satchel.actions.options import (
     SERVER,
@@ -11,17 +11,16 @@ from satchel.actions.options import (
     Overwrite,
     Reason,
     SigningOptions,
+    Texts,
+    Type,
 )
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.seal.encoding.jcs import canonical
 
 NOT_FOR_MODELS = {"mcp": "A person decides who may use a memory, not a model."}
-HOLDER = "A holder does it with the token and its key, without the store."
+HOLDER = "The holder does this with the token and its key, without the store."
 MOST_LISTED = 10_000
 _MOST_TEXT = 1_000_000
-
-Type = Literal["episodic", "identity", "procedural", "semantic", "working"]
-_Texts = str | Sequence[str]
 
 
 def _words(values: Sequence[str]) -> tuple[str, ...]:
@@ -47,7 +46,7 @@ TokenText = Annotated[
         examples=[{"format": "satchel-token/1", "tokens": []}],
     ),
 ]
-_AUDIENCE = "Who may present it: a did:key, the name of a key known here, or a file."
+_AUDIENCE = "Holder: a did:key, the name of a key known here, or a file."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ class GrantOptions(OutputOptions):
     """What a token allows, where, and until when."""
 
     permissions: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Permission: read, write, derive, redact, export or rehydrate; several joined by"
             " commas. Repeatable.",
@@ -65,7 +64,7 @@ class GrantOptions(OutputOptions):
         ),
     ] = ("read",)
     entries: Annotated[
-        _Texts,
+        Texts,
         Option("Only this memory, by ID or ID prefix. Repeatable.", flag="--entry"),
     ] = ()
     types: Annotated[
@@ -73,7 +72,7 @@ class GrantOptions(OutputOptions):
         Option("Only memories of this type. Repeatable.", flag="--type"),
     ] = ()
     any_tags: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Only memories with at least one of these tags. Repeatable.",
             flag="--any-tag",
@@ -81,10 +80,10 @@ class GrantOptions(OutputOptions):
         ),
     ] = ()
     tags: Annotated[
-        _Texts, Option("Only memories with all of these tags. Repeatable.", flag="--tag")
+        Texts, Option("Only memories with all of these tags. Repeatable.", flag="--tag")
     ] = ()
     no_tags: Annotated[
-        _Texts, Option("Only memories without any of these tags. Repeatable.", flag="--no-tag")
+        Texts, Option("Only memories without any of these tags. Repeatable.", flag="--no-tag")
     ] = ()
     everything: Annotated[
         bool,
@@ -93,20 +92,20 @@ class GrantOptions(OutputOptions):
     expires: Annotated[
         str | None,
         Option(
-            "When it expires: a time, or 30m, 12h, 7d, 2w from now. Default: 7d; 1h for a bearer"
-            " token; never later than the token it is made from.",
+            "Expiry: a time, or 30m, 12h, 7d, 2w from now. Default: 7d; 1h for a bearer token; "
+            "at most that of the parent token.",
             metavar="TIME",
             examples=["7d"],
         ),
     ] = None
     not_before: Annotated[
         str | None,
-        Option("When it becomes valid, likewise. Default: now.", metavar="TIME"),
+        Option("Start of validity: a time or duration. Default: now.", metavar="TIME"),
     ] = None
     artifact: Annotated[
         str | None,
         Option(
-            "Root hash of the one artifact that the token is for, in place of the bank.",
+            "Root hash of the artifact the token is for, instead of the bank.",
             http=Absent(why="A token for an artifact is issued where the artifact is."),
         ),
     ] = None
@@ -118,7 +117,10 @@ class TokenIssueOptions(GrantOptions, SigningOptions):
 
     audience: Annotated[str | None, Option(_AUDIENCE, values="key")] = None
     bearer: Annotated[
-        bool, Option("Issue a bearer token, which anyone who has it may present; one day at most.")
+        bool,
+        Option(
+            "Issue a bearer token, which anyone who has it may present. Valid for at most one day."
+        ),
     ] = False
 
 
@@ -145,7 +147,7 @@ class TokenVerifyOptions(Options):
     token: TokenText
     _: KW_ONLY
     permissions: Annotated[
-        _Texts,
+        Texts,
         Option(
             "Require this permission; several joined by commas. Repeatable.",
             flag="--may",
@@ -156,14 +158,12 @@ class TokenVerifyOptions(Options):
     revocations: Annotated[
         PathText | None,
         Option(
-            "Signed list of revoked tokens, where the bank is elsewhere.",
+            "Signed list of revoked tokens, if the bank is elsewhere.",
             values="file",
             http=SERVER,
         ),
     ] = None
-    artifact: Annotated[
-        str | None, Option("Root hash of the artifact that it is presented for.")
-    ] = None
+    artifact: Annotated[str | None, Option("Root hash of the artifact it is presented for.")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,6 @@ class TokenRevocationsOptions(SigningOptions):
     output: OutputFile
     expires: Annotated[
         str,
-        Option(
-            "When it expires: a time, or 12h, 7d, 2w from now; 90 days at most.", metavar="TIME"
-        ),
+        Option("Expiry: a time, or 12h, 7d, 2w from now; at most 90 days.", metavar="TIME"),
     ] = "7d"
     overwrite: Overwrite = False

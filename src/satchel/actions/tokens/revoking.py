@@ -213,7 +213,7 @@ def _meant(view: View, wanted: str) -> str:
     is_file = not wanted.startswith(_PREFIX) and Path(wanted).is_file()
     if not wanted.lstrip().startswith("{") and not is_file:
         raise UsageError(
-            "no token of this bank has this ID, and there is no such file",
+            "no token of this bank has this ID, and no such file exists",
             field="token",
             hint="See: satchel token list --all.",
         )

@@ -87,7 +87,7 @@ def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigured:
     known = BankSettings.__struct_fields__
     unknown = next((name for name in values if name not in known), None)
     if unknown is not None:
-        what = f"there is no setting {unknown!r}"
+        what = f"unknown setting {unknown!r}"
         raise UsageError(what, field=unknown, hint=nearest(unknown, known))
     with bank.ledger.reading() as view:
         document = bank.document(view) or {MARK: VERSION}
@@ -136,10 +136,10 @@ def import_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigured:
     with file_to_read(bank.settings, path) as file, reading(file) as stream:
         data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise LimitError(f"a bank configuration has at most {MOST_BYTES:,} bytes")
+            raise LimitError(f"a bank configuration can have at most {MOST_BYTES:,} bytes")
         document = _value(data, str(path))
         if not isinstance(document, dict):
-            raise MalformedError("this is no bank configuration")
+            raise MalformedError("not a bank configuration")
         understood(document)
     done = _kept(bank, document)
     return msgspec.structs.replace(done, path=str(path))
@@ -156,7 +156,7 @@ def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigured:
     """Log a document, unless the bank has the very same."""
     data = canonical(document)
     if len(data) > MOST_BYTES:
-        raise LimitError(f"a bank configuration has at most {MOST_BYTES:,} bytes")
+        raise LimitError(f"a bank configuration can have at most {MOST_BYTES:,} bytes")
     with bank.ledger.reading() as view:
         is_changed = canonical(bank.document(view)) != data
     if is_changed:

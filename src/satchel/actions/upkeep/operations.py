@@ -57,7 +57,7 @@ class InitOptions(Options):
     name: Annotated[
         str | None,
         Option(
-            "Name of the bank. Default: `default`, if there is no bank yet.",
+            "Name of the bank. Default: `default`, if there is no banks yet.",
             argument=True,
             max_length=_MOST_NAME,
         ),
@@ -266,7 +266,7 @@ class BankMergeOptions(Options):
     _: KW_ONLY
     on_conflict: Annotated[
         Literal["skip", "overwrite", "error"],
-        Option("What to do where both have a current memory for the same thing."),
+        Option("What to do if both have a current memory for the same key or origin."),
     ] = "skip"
     dry_run: DryRun = False
     progress: OnProgress = None
@@ -381,7 +381,7 @@ class BankAdoptOptions(Options):
     _: KW_ONLY
     reason: Reason = None
     with_loss: Annotated[
-        bool, Option("Adopt it although this machine has seen records that it lacks.")
+        bool, Option("Adopt the bank even though it lacks records this machine has seen.")
     ] = False
     signing_key: SigningKey = None
 
@@ -491,7 +491,7 @@ def accept_gone(settings: Settings, options: BankAcceptGoneOptions) -> list[Acce
         UsageError: If neither one bank nor all are named.
     """
     if (options.bank is None) is not options.all:
-        raise UsageError("name one bank by its full ID, or add --all", field="bank")
+        raise UsageError("give the full ID of a bank, or add --all", field="bank")
     if options.bank is None:
         missing = banks.accept_all_gone(settings)
         return [AcceptedBank(id=each.id, name=each.name) for each in missing]

@@ -75,11 +75,11 @@ def moment_of(text: str) -> str:
             back = timedelta(hours=int(age[1]) * _HOURS[age[2]])
             return format_time(datetime.now(UTC) - back)
     except OverflowError:
-        raise UsageError(f"that is before all dates: {text}", field="superseded-before") from None
+        raise UsageError(f"the date is too early: {text}", field="superseded-before") from None
     found = read_time(text.strip())
     if found is None:
         raise UsageError(
-            f"not a date and not an age: {text}",
+            f"not a date or an age: {text}",
             field="superseded-before",
             hint="Write 2026-01-31, 2026-01-31T12:00:00Z, 12h, 90d, 8w or 2y.",
         )

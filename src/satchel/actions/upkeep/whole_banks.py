@@ -70,7 +70,7 @@ def copy_bank(
     """
     require_owner(settings, "banks")
     if not name.strip():
-        raise UsageError("a bank needs a name", field="name")
+        raise UsageError("a bank name must not be empty", field="name")
     with opened_store(settings) as store:
         origin = find_bank(store, wanted)
         target = _unfinished(settings, store, origin, name)
@@ -134,7 +134,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
     require_owner(settings, "banks")
     witness = witness_of(settings)
     if not has_store(settings):
-        raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
+        raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
     with opened_store(settings, read_only=dry_run, lost=True) as store:
         missed = witness.knows(wanted)
         with store.reading() as reader:
@@ -178,7 +178,7 @@ def _unfinished(settings: Settings, store: Store, origin: str, name: str) -> str
             if bank != origin and (begun or view.head.size == _FOUNDING):
                 return bank
     if named:
-        raise BankExistsError(f"there is a bank {name!r} already", field="name")
+        raise BankExistsError(f"a bank named {name!r} already exists", field="name")
     return None
 
 

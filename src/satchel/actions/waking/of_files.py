@@ -41,10 +41,10 @@ class FromFile:
     """When it is not to be recognised."""
 
     accepted: frozenset[Outcome] = frozenset()
-    """Verdicts that are put up with."""
+    """Verdicts that are accepted."""
 
     keys: tuple[str, ...] = field(default_factory=tuple)
-    """Keys to believe this once."""
+    """Keys to trust for this call."""
 
 
 @contextmanager
@@ -59,8 +59,8 @@ def view_of_file(
         source: How it is taken.
 
     Raises:
-        VerificationError: If it does not verify, or nobody trusted signed it and that is not put
-            up with.
+        VerificationError: If it does not verify, or no trusted key signed it and that is not
+            accepted.
         InputError: If it cannot be read.
         TokenError, PermissionRefusedError: If the token does not hold for it.
     """
@@ -72,9 +72,9 @@ def view_of_file(
         arriving.verify(source.keys, source.accepted, deep=not again)
         if arriving.verdict is None and Outcome.UNSIGNED not in source.accepted:
             raise VerificationError(
-                "nobody signed this file",
+                "the file is not signed",
                 file=name,
-                hint="Import it to look at it first, or: --unsafe-accept unsigned",
+                hint="Import it to review it first, or accept it: --unsafe-accept unsigned",
             )
         chain = _chain(settings, arriving.verdict)
         store = held.enter_context(store_of_the_moment())
@@ -104,7 +104,7 @@ def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
     statement = verdict.statement if verdict is not None else None
     bank = statement.get("bank") if statement is not None else None
     if verdict is None or statement is None or not isinstance(bank, str):
-        raise TokenError("a token is for a bank, and the file does not say whose it is")
+        raise TokenError("a token is for a bank, and the file names no bank")
     signers = {one.key for one in verdict.signers if one.valid and one.standing == "trusted"}
     chain = presented(settings).chain
     around = Surroundings(
@@ -137,7 +137,7 @@ def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
                 plan.take(some, arriving.endings)
             plan.finish()
         if plan.is_empty:
-            raise EmptyInputError("there is no memory in this file", file=arriving.name)
+            raise EmptyInputError("the file contains no memories", file=arriving.name)
         arriving.require_unchanged()
         batch = Batch(ledger, plan, journal, OnConflict.SKIP)
         batch.log(arriving.source(journal.at))
@@ -148,8 +148,8 @@ def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
 def _told(arriving: Arriving, *, again: bool) -> str:
     verdict = arriving.verdict
     if verdict is None:
-        return f"{arriving.name} has no signature, which was put up with"
+        return f"{arriving.name} has no signature, which was accepted"
     signers = [one.name or one.key for one in verdict.signers if one.valid]
-    when = " before, and no byte is another since" if again else ""
+    when = " before, and no byte has changed since" if again else ""
     by = f", signed by {', '.join(signers)}" if signers else ""
-    return f"{arriving.name} is {verdict.outcome}{by}; every record of it was looked at{when}"
+    return f"{arriving.name} is {verdict.outcome}{by}; every record of it was verified{when}"

@@ -3,10 +3,12 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids, Texts
+from satchel.actions.memories.operations import ChangeOptions, ForgetOptions, Ids
 from satchel.actions.options import (
     DryRun,
+    OnProgress,
     ScopeOptions,
+    Texts,
     TrustOptions,
 )
 from satchel.actions.recall import Trust
@@ -39,7 +41,7 @@ class RehydrateOptions(ScopeOptions):
     task: Annotated[
         str,
         Option(
-            "What the model is going to do. Default: the newest and most important memories.",
+            "Task of the model. Default: the newest and most important memories.",
             max_length=100_000,
             mcp=True,
             examples=["plan Ada's week"],
@@ -69,11 +71,12 @@ class RehydrateOptions(ScopeOptions):
         Style | None, Option("How memories are written: labelled members, or sentences.", mcp=True)
     ] = None
     framing: Annotated[
-        Framing | None, Option("How memories are delimited: encoded, or as the paper has it.")
+        Framing | None, Option("How memories are delimited: encoded, or as in the paper.")
     ] = None
-    trust: Annotated[Trust | None, Option("Only memories trusted at least this far.")] = None
+    trust: Annotated[Trust | None, Option("Only memories with at least this trust class.")] = None
     enforce: Annotated[
-        Enforce | None, Option("Whose memories are withheld if they read like a prompt.")
+        Enforce | None,
+        Option("Trust classes whose memories are withheld if they look like prompt injections."),
     ] = None
     similarity: Annotated[
         Similarity, Option("Compare by words and meaning (recall), or by vectors alone (cosine).")
@@ -85,18 +88,18 @@ class RehydrateOptions(ScopeOptions):
     summariser: Annotated[
         Summariser | SummariserName | None,
         Option(
-            "What shortens memories. Default: as configured.",
+            "Summariser that shortens memories. Default: as configured.",
             http=Absent(why="The operator configures it: a model elsewhere costs money."),
             parse=_summariser,
         ),
     ] = None
     system: Annotated[
-        str | None, Option("System prompt that the messages begin with.", max_length=1_000_000)
+        str | None, Option("System prompt that the messages start with.", max_length=1_000_000)
     ] = None
     judge: Annotated[
         Judge | None,
         Option(
-            "Returns the relevance of a memory, 0 to 1, in place of the weighted mean.",
+            "Returns the relevance of a memory, 0 to 1, instead of the weighted mean.",
             cli=_PROGRAM,
             http=_PROGRAM,
         ),
@@ -141,9 +144,13 @@ class ScanOptions(Options):
 
     enforce: Annotated[
         Enforce | None,
-        Option("Whose memories are reported if they read like a prompt. Default: as configured."),
+        Option(
+            "Trust classes whose memories are reported if they look like prompt injections. "
+            "Default: as configured."
+        ),
     ] = None
     dry_run: DryRun = False
+    progress: OnProgress = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,7 @@ class ReleaseOptions(ChangeOptions):
     memories: Ids = ()
     _: KW_ONLY
     own: Annotated[
-        bool, Option("Release your own memories that an earlier version quarantined on reading.")
+        bool, Option("Release your own memories that an earlier version quarantined at read time.")
     ] = False
     dry_run: DryRun = False
 

@@ -56,7 +56,7 @@ def promote(bank: OpenBank, options: PromoteOptions) -> list[Promoted]:
     wished = trust_from(options.trust, "trust") or TrustClass.USER
     wanted, reason, actor = texts(options.memories), options.reason, options.actor
     if not wanted:
-        raise UsageError("no memory is named", field="id")
+        raise UsageError("no memory given", field="id")
     told = list[Promoted]()
     for attempt in range(MOST_TRIES):
         with bank.ledger.reading() as view:
@@ -81,7 +81,10 @@ def _found(view: View, name: str) -> Logged:
         raise UnknownMemoryError(
             f"this is the id of a {found.record.type} record",
             field="id",
-            hint="Memories are promoted, and imports by their source record: satchel receipt list.",
+            hint=(
+                "Only memories and source records of imports can be promoted. See: satchel receipt "
+                "list."
+            ),
         )
     return found
 

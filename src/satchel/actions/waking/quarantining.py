@@ -43,6 +43,8 @@ _READ = "satchel rehydrate"
 """The actor of what earlier versions quarantined while they read."""
 
 _GROUP = 1000
+_TOLD_AFTER = 100
+"""Memories between two reports of progress."""
 
 _HELD = Filter(types=frozenset(Component), held=True)
 _STATUSES = Filter(types=frozenset({"status"}), retired=True, held=True)
@@ -159,10 +161,13 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
     require_owner(bank.settings, "quarantine")
     asked: Any = options.enforce or bank.settings.options.rehydrate.enforce
     if asked not in ENFORCED:
-        raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
+        raise UsageError(f"enforce must be one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
     flagged, count, moment = list[Flagged](), 0, now()
     with bank.ledger.reading() as view:
+        total = sum(view.head.counts.get(each, 0) for each in Component)
         for logged in view.newest(Filter(types=frozenset(Component))):
+            if options.progress is not None and count % _TOLD_AFTER == 0:
+                options.progress(count, total)
             entry = logged.model
             if not isinstance(entry, Entry):
                 continue

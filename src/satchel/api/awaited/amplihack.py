@@ -2,15 +2,14 @@
 
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.amplihack import transfer as plain_transfer
-from satchel.api.away import awaited, away
+from satchel.api.away import ClosedOnExit, awaited, away
 
 
-class HierarchicalMemory:
+class HierarchicalMemory(ClosedOnExit):
     """As ``satchel.amplihack.HierarchicalMemory``, awaited: ``await HierarchicalMemory.open()``."""
 
     def __init__(self, plain: plain_amplihack.HierarchicalMemory) -> None:
@@ -45,14 +44,6 @@ class HierarchicalMemory:
 
     async def __aenter__(self) -> Self:
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     close = awaited(plain_amplihack.HierarchicalMemory.close)
     store_episode = awaited(plain_amplihack.HierarchicalMemory.store_episode)

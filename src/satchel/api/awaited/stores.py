@@ -15,13 +15,12 @@ from collections.abc import (
     Generator,
 )
 from functools import partial, update_wrapper
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
 from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
-from satchel.api.away import away
+from satchel.api.away import ClosedOnExit, away
 from satchel.api.lazy import lazy
 from satchel.api.operations import Awaited, method
 
@@ -98,7 +97,7 @@ def _opening(plain: Callable[_P, plain_satchel.Satchel]) -> Callable[_P, Opening
     return open_
 
 
-class Satchel(Awaited, plain_satchel.StoreCalls):
+class Satchel(ClosedOnExit, Awaited, plain_satchel.StoreCalls):
     """As ``satchel.Satchel``, awaited."""
 
     def __init__(self, plain: plain_satchel.Satchel) -> None:
@@ -122,14 +121,6 @@ class Satchel(Awaited, plain_satchel.StoreCalls):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
 
 def _opened(
     method: Callable[Concatenate[Satchel, _P], Coroutine[Any, Any, _R]],
@@ -143,7 +134,7 @@ def _opened(
     return call
 
 
-class Opening(Awaitable[Satchel]):
+class Opening(ClosedOnExit, Awaitable[Satchel]):
     """A store that is going to be open: to be awaited, or entered with ``async with``.
 
     Whole banks can be moved without either: what is called first opens it. It is opened once.
@@ -169,14 +160,6 @@ class Opening(Awaitable[Satchel]):
 
     async def __aenter__(self) -> Satchel:
         return await self._once()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def _once(self) -> Satchel:
         async with self._one:

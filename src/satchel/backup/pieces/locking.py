@@ -82,11 +82,11 @@ class Locking:
         try:
             found = decrypt_bytes(stored, [*just, *(self._identities or ())])
         except EncryptionError as error:
-            raise VerificationError(f"what is encrypted of a backup: {error.message}") from None
+            raise VerificationError(f"encrypted data of a backup: {error.message}") from None
         if found is None:
             raise EncryptionError(
-                "nothing here opens the encrypted backup",
-                hint="Name an identity that it was encrypted to: satchel --identity FILE.",
+                "no identity here decrypts the backup",
+                hint="Pass an identity it was encrypted to: satchel --identity FILE.",
             )
         return found
 
@@ -102,7 +102,7 @@ def pieces_told(pieces: Mapping[str, int]) -> str:
         LimitError: If there are more than one backup may have.
     """
     if len(pieces) > MOST_PIECES:
-        raise LimitError(f"an encrypted backup has {MOST_PIECES:,} pieces at most")
+        raise LimitError(f"an encrypted backup can have at most {MOST_PIECES:,} pieces")
     told = (_PIECE.pack(bytes.fromhex(name), size) for name, size in sorted(pieces.items()))
     return b64encode(b"".join(told)).decode()
 
@@ -115,7 +115,7 @@ def pieces_in(text: str) -> Iterator[tuple[str, int]]:
     """
     raw = unbased(text)
     if len(raw) % _PIECE.size:
-        raise VerificationError("the list of the pieces of a backup is cut")
+        raise VerificationError("the list of the pieces of a backup is truncated")
     for name, size in _PIECE.iter_unpack(raw):
         yield name.hex(), size
 
@@ -129,4 +129,4 @@ def unbased(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (BadBase64, ValueError):
-        raise VerificationError("a backup has bytes in it that cannot be read") from None
+        raise VerificationError("a backup contains bytes that cannot be read") from None

@@ -184,7 +184,7 @@ class Packs:
         """
         stored = self._shelf.get(place_of(self._series, name), _MOST_STORED)
         if stored is None:
-            raise VerificationError(f"the pack {name[:16]} of the backup is gone")
+            raise VerificationError(f"the pack {name[:16]} of the backup is missing")
         if len(stored) != size or (is_hash and blake3(stored).hexdigest() != name):
             raise _damaged(name)
         return stored
@@ -196,7 +196,9 @@ class Packs:
             VerificationError: If it is not.
         """
         if self._shelf.size(place_of(self._series, ref.name)) != ref.stored:
-            raise VerificationError(f"the pack {ref.name[:16]} of the backup is gone or cut")
+            raise VerificationError(
+                f"the pack {ref.name[:16]} of the backup is missing or truncated"
+            )
 
     def _tell(self, ref: Ref) -> None:
         if self.watch is not None:
@@ -204,4 +206,4 @@ class Packs:
 
 
 def _damaged(digest: str) -> VerificationError:
-    return VerificationError(f"the pack {digest[:16]} of the backup is not what was kept in it")
+    return VerificationError(f"the pack {digest[:16]} of the backup does not match its digest")

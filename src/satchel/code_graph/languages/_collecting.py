@@ -157,7 +157,7 @@ class Collected:
     def facts(self, finding: str = "") -> Facts:
         """Return everything, in the order of the file."""
         if self._left_out and not finding:
-            finding = "more in it than is kept of one file; the rest is left out"
+            finding = "limit per file exceeded; the rest is skipped"
         return Facts(
             self.language,
             self.lines,

@@ -186,7 +186,7 @@ class Grammar:
                 walk.later(node.named_children, owner)
         finding = ""
         if tree.root_node.has_error:
-            finding = f"not understood in line {_first_error(tree.root_node)}; read around it"
+            finding = f"syntax error in line {_first_error(tree.root_node)}; the rest was read"
         return walk.found.facts(finding)
 
     def _decide(self, walk: Walk, node: Syntax, owner: int) -> None:

@@ -39,7 +39,7 @@ def read(source: bytes) -> Facts:
     except (SyntaxError, ValueError, LookupError) as error:
         line = getattr(error, "lineno", None)
         where = f" in line {line}" if line else ""
-        raise UnparsedError(f"no Python that is known here{where}") from None
+        raise UnparsedError(f"not valid Python{where}") from None
     except (RecursionError, MemoryError):
         raise UnparsedError("nested too deeply") from None
     found = Collected("python", source.count(b"\n") + 1)

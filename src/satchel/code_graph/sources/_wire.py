@@ -51,7 +51,7 @@ def fields(data: memoryview) -> Iterator[Field]:
         else:
             at = _behind(data, at, kind)
         if not number:
-            raise MalformedError("no protobuf: a field has the number 0")
+            raise MalformedError("not protobuf: a field has the number 0")
 
 
 def texts(data: memoryview) -> str:
@@ -74,25 +74,25 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for place in range(_LONGEST_VARINT):
         if at >= len(data):
-            raise MalformedError("no protobuf: it is cut in a number", byte=at)
+            raise MalformedError("not protobuf: truncated in a number", byte=at)
         byte = data[at]
         at += 1
         value |= (byte & ~_MORE) << (_BITS * place)
         if not byte & _MORE:
             return value, at
-    raise MalformedError("no protobuf: a number is too long", byte=at)
+    raise MalformedError("not protobuf: a number is too long", byte=at)
 
 
 def _part(data: memoryview, at: int, size: int) -> memoryview:
     if size > len(data) - at:
-        raise MalformedError("no protobuf: it is cut, or a length is wrong", byte=at)
+        raise MalformedError("not protobuf: truncated, or a length is wrong", byte=at)
     return data[at : at + size]
 
 
 def _behind(data: memoryview, at: int, kind: int) -> int:
     size = _FIXED.get(kind)
     if size is None:
-        raise MalformedError(f"no protobuf: a field of type {kind}", byte=at)
+        raise MalformedError(f"not protobuf: a field of type {kind}", byte=at)
     _part(data, at, size)
     return at + size
 
@@ -128,9 +128,9 @@ def pieces(stream: BinaryIO, most: int) -> Iterator[Piece]:
         if kind == _BYTES:
             size, at = _streamed(stream, at)
         elif not size:
-            raise MalformedError(f"no protobuf: a field of type {kind}", byte=at)
+            raise MalformedError(f"not protobuf: a field of type {kind}", byte=at)
         if not number or size > total - at:
-            raise MalformedError("no protobuf: it is cut, or a length is wrong", byte=at)
+            raise MalformedError("not protobuf: truncated, or a length is wrong", byte=at)
         if size > most:
             raise LimitError(f"a part has more than {most:,} bytes", byte=at)
         yield Piece(number, at, size)

@@ -66,7 +66,7 @@ class Folder:
                     raise LimitError(
                         f"more than {MOST_FILES:,} source files",
                         file=self.root,
-                        hint="Index its parts, or leave some out with a .satchelignore.",
+                        hint="Index its parts, or exclude some with a .satchelignore file.",
                     )
                 yield offer
 
@@ -167,7 +167,7 @@ class _Walk:
             self._seen.find(ascii(path), "its name is not Unicode")
             return
         except OSError as error:
-            self._seen.find(path, f"cannot be looked at: {error.strerror}")
+            self._seen.find(path, f"cannot be read: {error.strerror}")
             return
         if found.st_size > LARGEST_FILE:
             self._seen.find(path, f"larger than {LARGEST_FILE:,} bytes")

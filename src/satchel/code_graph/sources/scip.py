@@ -97,7 +97,7 @@ class ScipIndex:
             if len(self._documents) > MOST_FILES:
                 raise LimitError(f"more than {MOST_FILES:,} documents", file=self.root)
         if not self._documents:
-            raise MalformedError("no SCIP index: there is no document in it", file=self.root)
+            raise MalformedError("not a SCIP index: it contains no document", file=self.root)
         self._places: dict[str, list[Piece]] = {}
 
     def offers(self) -> Iterator[Offer]:
@@ -140,7 +140,7 @@ class ScipIndex:
         self._stream.seek(piece.start)
         data = self._stream.read(piece.size)
         if len(data) != piece.size:
-            raise MalformedError("the index was cut while it was read", file=self.root)
+            raise MalformedError("the index was truncated while it was being read", file=self.root)
         return data
 
     def _headed(self, data: bytes) -> tuple[str, str]:
@@ -281,7 +281,7 @@ class _Reading:
             elif len(uses) < MOST_USES:
                 uses[key] = [place.line, 1]
             else:
-                finding = "more places in it than are kept of one document"
+                finding = "limit per document exceeded"
         return Facts(language, last, symbols, tuple(_uses(uses)), (), finding)
 
     def _symbols(self) -> Iterator[Symbol]:

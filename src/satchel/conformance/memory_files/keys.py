@@ -83,7 +83,7 @@ def test_07_a_key_has_one_place_for_each_org_project_and_domain(files: FilesSubj
 def test_08_the_scratch_folder_of_a_run_is_no_part_of_the_place(files: FilesSubject) -> None:
     """Two runs find the same store."""
     if files.storage_root is None or files.store.__module__.startswith("flyte"):
-        pytest.skip("where the root comes from is not for this suite to set")
+        pytest.skip("this suite cannot set where the root comes from")
     known = {"key": "k", "org": "o", "project": "p", "domain": "d"}
     path = files.store.remote_path_for_key
     runs = [path(storage_root=f"{files.storage_root}/rd/{run}", **known) for run in ("a1", "b2")]

@@ -66,7 +66,7 @@ class Bench:
         """Return what opens the same store once more, which the claim of a trait takes."""
         self.need(trait)
         elsewhere = self.subject.elsewhere
-        assert elsewhere is not None, f"claims `{trait}`, and nothing opens it again"
+        assert elsewhere is not None, f"claims `{trait}`, and cannot be reopened"
         return elsewhere(self.store)
 
     def commit(

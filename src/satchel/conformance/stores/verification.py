@@ -22,7 +22,11 @@ _PLAIN = ("type", "kind", "agent", "run", "app", "session", "moment", "slot", "e
 
 
 def _blocks(
-    reader: Reader, first: int = 0, end: int | None = None, names: tuple[str, ...] = ("user",)
+    reader: Reader,
+    first: int = 0,
+    end: int | None = None,
+    names: tuple[str, ...] = ("user",),
+    bits: int = BLOCK_BITS,
 ) -> list[Any]:
     """Return what two stores say alike of blocks: all but the form of values."""
     return [
@@ -34,7 +38,7 @@ def _blocks(
             len(block.values),
             _by_seq(block.marked),
         )
-        for block in reader.column_blocks(BANK, names, first=first, end=end)
+        for block in reader.column_blocks(BANK, names, first=first, end=end, bits=bits)
     ]
 
 
@@ -70,6 +74,23 @@ def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
         assert both.same(partial(_blocks, end=1, names=("user", "type"))) == found[:1]
         assert both.same(partial(_marked, end=1)) == marked[:2]
         assert both.same(partial(_marked, first=1, end=1)) == []
+        (one,) = both.same(partial(_blocks, bits=BLOCK_BITS + 4))
+        assert one[:4] == (0, _BLOCK + 5, 0, _BLOCK + 4)
+        assert one[5] == marked
+        (few,) = both.same(partial(_blocks, bits=2, first=1, end=2))
+        assert few[:4] == (1, 4, 4, 7)
+
+
+def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
+    """They are the same as with one."""
+    with bench(store) as both:
+        both.append(*map(memory, range(5)))
+        both.append(memory(5), changes=(Change(1, 5, hold=False),))
+        with both.store.reading() as reader:
+            blocks = partial(reader.column_blocks, BANK, ("user", "type"), first=0)
+            assert [block.values for block in blocks(marked=False)] == [
+                block.values for block in blocks()
+            ]
 
 
 @given(_OWNERS, _OWNERS)

@@ -36,10 +36,9 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
     """
     if not has_ciphers():
         raise MissingExtraError(
-            "the store is encrypted, and another package named apsw is in the place of the one that"
-            " encrypts",
+            "the store is encrypted, but another package named apsw shadows apsw-sqlite3mc",
             file=name,
-            hint="Put it back: pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc",
+            hint="Reinstall it: pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc",
         )
     connection.pragma("cipher", _CIPHER)
     connection.pragma("key", f"raw:{secret.hex()}")
@@ -47,7 +46,7 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
         connection.pragma("schema_version")
     except apsw.NotADBError:
         raise EncryptionError(
-            "the store does not open with its key",
+            "the store cannot be decrypted with its key",
             file=name,
             hint=f"It was altered, or {Path(name).name}{KEY_ENDING} is the key of another store.",
         ) from None

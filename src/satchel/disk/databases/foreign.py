@@ -72,7 +72,7 @@ class Database:
         found = list(self.rows("SELECT type FROM sqlite_schema WHERE name = ?", table))
         columns = list(self.rows("SELECT name, hidden FROM pragma_table_xinfo(?)", table))
         if found and (found != [("table",)] or any(hidden for _, hidden in columns)):
-            raise MalformedError(f"`{table}` is no plain table", file=self._name, field=table)
+            raise MalformedError(f"`{table}` is not a plain table", file=self._name, field=table)
         return [name for name, _ in columns] if found else []
 
     def require_whole(self) -> None:
@@ -133,7 +133,7 @@ class Database:
 
     def _open(self) -> apsw.Connection:
         if self._connection is None:
-            raise UnreadableError("this was closed", file=str(self.path))
+            raise UnreadableError("the store is closed", file=str(self.path))
         return self._connection
 
     def _connected(self, most_bytes: int) -> apsw.Connection:
@@ -175,7 +175,7 @@ class Database:
         except SatchelError as error:
             raise error.located(file=name) from error.__cause__
         except (apsw.BusyError, apsw.LockedError) as error:
-            problem = "another process is writing to this"
+            problem = "another process is writing to it"
             raise LockedError(problem, file=name, hint="Close the program first.") from error
         except (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError, UnicodeError) as error:
             raise MalformedError(f"a damaged database: {error}", file=name, byte=0) from error

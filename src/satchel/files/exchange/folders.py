@@ -102,9 +102,9 @@ class _Pass:
         gone = [path for path in self._base if path not in theirs and path in ours]
         if len(gone) > max(_FEW, len(self._base) // 2) and not delete_many and not read_only:
             raise ManyDeletedError(
-                f"{len(gone):,} of {len(self._base):,} files are gone from the folder",
+                f"{len(gone):,} of {len(self._base):,} files are missing from the folder",
                 file=str(self._folder.path),
-                hint="Check that it is the right one; delete_many=True if it is meant.",
+                hint="Check that it is the right folder; to delete them, use delete_many=True.",
             )
         try:
             for path in sorted({*theirs, *ours, *self._base}):
@@ -128,7 +128,9 @@ class _Pass:
         except AccessDenied as error:
             self._done.left_out.append(f"{path}: {error.message}")
         except ConcurrencyError:
-            self._done.left_out.append(f"{path}: it was changed meanwhile; the next pass has it")
+            self._done.left_out.append(
+                f"{path}: it was changed during the pass; the next pass includes it"
+            )
         except SatchelError as error:
             self._done.left_out.append(f"{path}: {error.message}")
 
@@ -203,7 +205,7 @@ class _Pass:
                 if kind != "file":
                     raise PathRefusedError(f"this is a {kind}")
                 if open_to_all(self._prefix + path) != self._prefix + path:
-                    raise MemoryStoreError("its name is not spelled as paths are kept")
+                    raise MemoryStoreError("its name is not a normalised path")
                 data = self._folder.read(path, limit=LARGEST)
             except SatchelError as error:
                 self._leave_out(path, error.message)
@@ -225,15 +227,15 @@ class _Pass:
             base = {checked(path): str(sha) for path, sha in found["agreed"].items()}
         except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError):
             raise RefusedError(
-                f"{MARKER} is damaged, so nobody knows what changed",
+                f"{MARKER} is damaged, so changes cannot be determined",
                 file=str(self._folder.path),
-                hint="Remove it: then what differs is kept twice.",
+                hint="Remove it; then files that differ are kept twice.",
             ) from None
         if (store, prefix) != (self._store.id, self._prefix):
             raise RefusedError(
-                "this folder is kept alike with another store",
+                "this folder is synchronised with another store",
                 file=str(self._folder.path),
-                hint=f"Remove {MARKER} if it is to be kept alike with this one.",
+                hint=f"Remove {MARKER} to synchronise it with this one.",
             )
         self._base = base
 

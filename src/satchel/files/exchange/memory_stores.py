@@ -39,7 +39,7 @@ def to_memories(store: MemoryStore, result: Moved | None = None) -> Iterator[dic
         data = store.read_bytes(path)
         reason = _unfit(path, data, len(told.moved))
         if data is None or reason is not None:
-            told.lost.append(f"{path}: {reason or 'it is gone'}")
+            told.lost.append(f"{path}: {reason or 'it is missing'}")
             continue
         meta = store.get_meta(path)
         told.moved.append(path)
@@ -75,7 +75,7 @@ def from_memories(
             reason = f"memory {memory.get('id') or number}"
             store.write_text(path, text, actor=actor, reason=reason[:200], expected_sha="")
         except ConcurrencyError as error:
-            told.lost.append(f"{error.path}: there is other text at that path")
+            told.lost.append(f"{error.path}: the path has other text")
             continue
         except MemoryStoreError as error:
             told.lost.append(f"memory {number}: {error}")
@@ -91,10 +91,10 @@ def _said(memory: Any) -> tuple[str, str]:
         MemoryStoreError: If one is missing, or the sha is of other text.
     """
     if not isinstance(memory, dict):
-        raise MemoryStoreError("a memory is an object")
+        raise MemoryStoreError("a memory must be an object")
     path, text = memory.get("path"), memory.get("content")
     if not isinstance(path, str) or not path.startswith("/"):
-        raise MemoryStoreError("the path of a memory begins with /")
+        raise MemoryStoreError("the path of a memory must start with /")
     if not isinstance(text, str):
         raise MemoryStoreError("it has no content: list memories with view=full", path=path[:200])
     try:
@@ -102,21 +102,21 @@ def _said(memory: Any) -> tuple[str, str]:
     except UnicodeEncodeError:
         raise MemoryStoreError("the content is not Unicode", path=path[:200]) from None
     if memory.get("content_sha256", sha) != sha:
-        raise MemoryStoreError("the content is not what its sha says", path=path[:200])
+        raise MemoryStoreError("the content does not match its SHA-256", path=path[:200])
     return path[1:], text
 
 
 def _unfit(path: str, data: bytes | None, moved: int) -> str | None:
     if data is None:
-        return "it is gone"
+        return "it is missing"
     if len(data) > MOST_BYTES:
-        return f"a memory there has at most {MOST_BYTES:,} bytes, this has {len(data):,}"
+        return f"a memory there can have at most {MOST_BYTES:,} bytes, this one has {len(data):,}"
     if path.count("/") >= MOST_PARTS:
-        return f"a path there has at most {MOST_PARTS} parts"
+        return f"a path there can have at most {MOST_PARTS} segments"
     if moved >= MOST_MEMORIES:
-        return f"a store there has at most {MOST_MEMORIES:,} memories"
+        return f"a store there can have at most {MOST_MEMORIES:,} memories"
     try:
         data.decode()
     except UnicodeDecodeError:
-        return "it is no text"
+        return "it is not text"
     return None

@@ -223,7 +223,7 @@ class MemoryTool:
         except ConcurrencyError as error:
             self.store.refresh(discard=paths)
             raise MemoryStoreError(
-                f"Somebody else changed {error.path} at the same time. View it and try again."
+                f"{error.path} was changed concurrently. View it and try again."
             ) from error
 
 

@@ -38,11 +38,11 @@ def adopt_versions(rows: Rows, tree: Tree) -> list[str]:
         path = decoded(folder)
         try:
             if path is None or open_to_all(path) != path:
-                raise MemoryStoreError("the name is not that of a path")  # noqa: TRY301 - one way
+                raise MemoryStoreError("the name is not an encoded path")  # noqa: TRY301 - one way
             found = _snapshots(tree, folder, events, repairs)
             state = tree.read(path)
         except MemoryStoreError as error:
-            repairs.append(f"versions/{ascii(folder)[1:-1]} was not taken over: {error.message}")
+            repairs.append(f"versions/{ascii(folder)[1:-1]} was not adopted: {error.message}")
             continue
         _keep(rows, path, sorted(found), state)
     return repairs
@@ -56,7 +56,7 @@ def _snapshots(
         place, matched = f"versions/{folder}/{name}", _NAME.fullmatch(name)
         data = tree.read(place) if matched else None
         if matched is None or data is None or hashlib.sha256(data).hexdigest() != matched[6]:
-            repairs.append(f"{ascii(place)[1:-1]} was not taken over: it is no version of a file")
+            repairs.append(f"{ascii(place)[1:-1]} was not adopted: not a version of a file")
             continue
         number, event = events.get(place, (0, {}))
         who, why = str(event.get("actor", "")), str(event.get("reason", ""))

@@ -68,7 +68,7 @@ def adopt(rows: Rows, tree: Tree) -> str | None:
                 os.pwrite(handle, b"\n", size)
                 digest.update(b"\n")
                 size += 1
-                repair = f"{LOG} ended in the middle of a line; the line was ended"
+                repair = f"{LOG} ended in the middle of a line; the line was completed"
     except FileNotFoundError:
         pass
     rows.state("audit_base", size)
@@ -86,11 +86,13 @@ def write_out(rows: Rows, tree: Tree) -> str | None:
         size = os.fstat(handle).st_size
         repair = None
         if size > ends:
-            repair = f"{size - ends:,} bytes that nobody here wrote were cut from the end of {LOG}"
+            repair = (
+                f"{size - ends:,} bytes not written by Satchel were removed from the end of {LOG}"
+            )
             _set_aside(rows, os.pread(handle, min(size - ends, _LONGEST_LINE), ends))
             os.ftruncate(handle, ends)
         elif size < base:
-            repair = f"{LOG} lost {base - size:,} bytes from before it was taken over"
+            repair = f"{LOG} lost {base - size:,} bytes from before it was adopted"
             os.ftruncate(handle, base)
         for line, end in rows.all(
             "SELECT line, ends FROM event WHERE ends > ? ORDER BY seq", min(size, ends)
@@ -98,7 +100,7 @@ def write_out(rows: Rows, tree: Tree) -> str | None:
             data = line.encode() + b"\n"
             start = end - len(data)
             if size > start:  # a line that was cut by a crash or a full disk
-                repair = f"{LOG} ended in the middle of a line; it was written anew"
+                repair = f"{LOG} ended in the middle of a line; it was rewritten"
             os.pwrite(handle, data, start)
     return repair
 
@@ -134,7 +136,7 @@ def examine(manifest: Manifest, tree: Tree) -> Audited:
         except FileNotFoundError:
             events = rows.one("SELECT count(*) FROM event")
             if events:
-                problems.append(f"{LOG} is not there")
+                problems.append(f"{LOG} is missing")
         except MemoryStoreError as error:
             events = rows.one("SELECT count(*) FROM event")
             problems.append(str(error))
@@ -157,14 +159,14 @@ def _examine_lines(rows: Rows, handle: int, base: int, head: str, problems: list
             problems.append(f"event {seq} does not follow the one before it")
         data = line.encode() + b"\n"
         if os.pread(handle, len(data), ends - len(data)) != data:
-            problems.append(f"event {seq} reads otherwise in {LOG}")
+            problems.append(f"event {seq} differs in {LOG}")
         prev = _digest(line)
         if len(problems) >= 20:  # noqa: PLR2004 - enough to see what happened
             break
     if prev != head and not problems:
-        problems.append("the last event is not the one that was written last")
+        problems.append("the last event differs from the one written last")
     if os.fstat(handle).st_size > _ended(rows):
-        problems.append(f"{LOG} goes on after the last event")
+        problems.append(f"{LOG} continues after the last event")
     return count
 
 

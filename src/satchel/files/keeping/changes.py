@@ -79,7 +79,7 @@ class Delete(Asked):
         path = self.target(group)
         paths = _all_of(group, path, self) if self.recursive else [path]
         if paths == [path] and self.found(group, path).data is None:
-            raise MemoryStoreError("no file at this path", path=path)
+            raise MemoryStoreError("no such file", path=path)
         for one in paths:
             group.take_away(one, self)
         return paths
@@ -103,15 +103,15 @@ class Rename(Asked):
             raise MemoryStoreError("a file or folder cannot be moved into itself", path=new)
         paths = _all_of(group, old, self)
         if paths != [old] and not self.overwrite and group.files_in(new):
-            raise MemoryStoreError("there is something at the new path", path=new)
+            raise MemoryStoreError("the new path already exists", path=new)
         moved = []
         for path in paths:
             state = self.found(group, path) if paths == [old] else group.state(path)
             if state.data is None:
-                raise MemoryStoreError("no file at this path", path=path)
+                raise MemoryStoreError("no such file", path=path)
             target = checked(new + path[len(old) :])
             if not self.overwrite and group.state(target).data is not None:
-                raise MemoryStoreError("there is something at the new path", path=target)
+                raise MemoryStoreError("the new path already exists", path=target)
             group.take_away(path, self, op="renamed", other=target)
             group.put(target, state.data, self, op="rename", other=path)
             moved.append(target)
@@ -149,9 +149,9 @@ class Promote(Asked):
         path, target = open_to_all(self.said), open_to_all(self.new)
         state = self.found(group, path)
         if state.data is None:
-            raise MemoryStoreError("no proposal at this path", path=path)
+            raise MemoryStoreError("no such proposal", path=path)
         if target == path:
-            raise MemoryStoreError("a proposal cannot be promoted to its own place", path=path)
+            raise MemoryStoreError("a proposal cannot be promoted to its own path", path=path)
         meta = group.put(target, state.data, self, op="promote", other=path)
         if not self.keep:
             group.take_away(path, self, op="promoted", other=target)
@@ -194,7 +194,7 @@ class Erase(Asked):
         self.found(group, path)
         states = group.rows.last_version(path)
         if not states and group.state(path).data is None:
-            raise MemoryStoreError("there never was such a file", path=path)
+            raise MemoryStoreError("no such file ever existed", path=path)
         group.erase(path, self)
         return states
 
@@ -230,15 +230,15 @@ def content_of(
         MemoryStoreError: If there is no such version, it is of a deletion, or its bytes are gone.
     """
     if version is None:
-        raise MemoryStoreError(f"no version {number} of this file", path=path)
+        raise MemoryStoreError(f"the file has no version {number}", path=path)
     if not version.sha:
-        raise MemoryStoreError(f"version {number} is the absence of the file", path=path)
+        raise MemoryStoreError(f"version {number} is a deletion", path=path)
     data = content(version.sha, path)
     if data is None:
         raise MemoryStoreError(
-            f"the text of version {number} was not kept",
+            f"the text of version {number} was not stored",
             path=path,
-            hint="A store made with keep_versions=True keeps every version.",
+            hint="A store created with keep_versions=True stores every version.",
         )
     return data
 
@@ -250,12 +250,12 @@ def edited(old: str, new: str, count: int) -> Callable[[str, bytes | None], byte
         if not old:
             raise MemoryStoreError("the text to replace is empty", path=path)
         if data is None:
-            raise MemoryStoreError("no file at this path", path=path)
+            raise MemoryStoreError("no such file", path=path)
         text = decoded_text(path, data)
         found = text.count(old)
         if found != count:
             raise MemoryStoreError(
-                f"the text to replace is there {found:,} times, not {count:,}", path=path
+                f"the text to replace occurs {found:,} times, not {count:,}", path=path
             )
         return encoded_text(path, text.replace(old, new))
 
@@ -275,7 +275,7 @@ def encoded_text(path: object, text: Any) -> bytes:
     """
     where = path if isinstance(path, str) else None
     if not isinstance(text, str):
-        raise MemoryStoreError(f"the content is text, not {type(text).__name__}", path=where)
+        raise MemoryStoreError(f"the content must be text, not {type(text).__name__}", path=where)
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -308,7 +308,7 @@ def encoded_json(path: object, value: Any) -> bytes:
     try:
         text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
-        raise MemoryStoreError(f"JSON has no form for this: {error}", path=where) from None
+        raise MemoryStoreError(f"cannot be written as JSON: {error}", path=where) from None
     return encoded_text(path, text)
 
 
@@ -331,7 +331,7 @@ def _all_of(group: Group, path: str, change: Asked) -> list[str]:
             return [path]
     paths = group.files_in(path)
     if not paths:
-        raise MemoryStoreError("no file or folder at this path", path=path)
+        raise MemoryStoreError("no such file or folder", path=path)
     if change.expected_sha is not None or change.expected_version is not None:
         raise MemoryStoreError("a folder has no sha and no version", path=path)
     for one in paths:

@@ -137,7 +137,7 @@ class Committing:
                 try:
                     self._copy(group)
                     if group.erased and not self.manifest.empty_log():
-                        self._repaired("erased bytes are in the log until its readers end")
+                        self._repaired("erased bytes stay in the log until its readers finish")
                 except SatchelError as error:
                     self._repaired(f"not copied to the folder yet: {error}")
         except BaseException as error:
@@ -224,7 +224,7 @@ class Committing:
             if row.away:
                 continue
             if self._is_behind(rows, row):
-                self._repaired(f"put right after the machine stopped: {row.path}")
+                self._repaired(f"repaired after an interruption: {row.path}")
                 whole &= self._attempted(copy_out, rows, row.path)
         return whole
 

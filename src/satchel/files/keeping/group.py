@@ -142,7 +142,7 @@ class Group:
             if data is None:
                 data = self.content(row.sha, path)
                 if data is None:
-                    raise MemoryStoreError("the content of this file is nowhere", path=path)
+                    raise MemoryStoreError("the content of this file is missing", path=path)
                 self.rows.keep(row.sha, data)
                 row = row._replace(away=0)
                 self.rows.put(row)
@@ -186,7 +186,7 @@ class Group:
     ) -> MemoryMeta:
         """Have these bytes at a path from now on."""
         if len(data) > LARGEST:
-            raise MemoryStoreError(f"a memory file has at most {LARGEST:,} bytes", path=path)
+            raise MemoryStoreError(f"a memory file can have at most {LARGEST:,} bytes", path=path)
         state = self.state(path)
         if state.data is None:
             self._refuse_folder(path)
@@ -292,7 +292,7 @@ class Group:
             above = path.rsplit("/", depth + 1)[0]
             row = self.rows.file(above)
             if self._seen.get(above) is not None or (row is not None and row.away):
-                raise MemoryStoreError("a part of the path is a file, not a folder", path=path)
+                raise MemoryStoreError("a parent of the path is a file, not a folder", path=path)
         away = "SELECT 1 FROM file WHERE path > ? AND path < ? AND away"
         if any(
             data is not None and one.startswith(below) for one, data in self._seen.items()
@@ -362,7 +362,7 @@ class _Outside:
     op = "outside"
     said = ""
     actor = "outside"
-    reason = "found in the folder, written by something else"
+    reason = "found in the folder, written by another program"
 
 
 _OUTSIDE = _Outside()

@@ -319,7 +319,7 @@ def _both_changed(path: str, rows: Rows, theirs: bytes | None) -> ConcurrencyErr
         path,
         "" if row is None else row.sha,
         "" if theirs is None else _sha(theirs),
-        message="somebody else saved this file first; nothing was saved",
+        message="another process saved this file first; nothing was saved",
         hint="Refresh with discard= for this file, read it again, and repeat the change.",
     )
 

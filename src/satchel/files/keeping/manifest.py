@@ -130,7 +130,7 @@ class Manifest:
                     connection.pragma("application_id", _APPLICATION)
                     connection.pragma("user_version", _VERSION)
         if connection.pragma("application_id") != _APPLICATION:
-            raise StoreVersionError("this is no manifest of memory files", file=str(self.path))
+            raise StoreVersionError("not a manifest of memory files", file=str(self.path))
         if (found := connection.pragma("user_version")) != _VERSION:
             raise StoreVersionError(
                 f"the manifest has version {found}, this program reads {_VERSION}",

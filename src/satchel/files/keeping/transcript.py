@@ -18,11 +18,13 @@ def encoded_messages(messages: Any) -> bytes:
         MemoryStoreError: If they are not a list of objects that JSON has a form for.
     """
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
-        raise MemoryStoreError("messages are a list of dictionaries", path=TRANSCRIPT)
+        raise MemoryStoreError("messages must be a list of dictionaries", path=TRANSCRIPT)
     try:
         text = json.dumps(messages, indent=2, default=str)
     except (TypeError, ValueError, RecursionError) as error:
-        raise MemoryStoreError(f"a message has no form in JSON: {error}", path=TRANSCRIPT) from None
+        raise MemoryStoreError(
+            f"a message cannot be written as JSON: {error}", path=TRANSCRIPT
+        ) from None
     return encoded_text(TRANSCRIPT, text)
 
 
@@ -93,4 +95,4 @@ class Flush:
         return found + added
 
 
-_OTHERS = "somebody else changed the messages, and these do not continue what was read"
+_OTHERS = "another process changed the messages, and these do not continue what was read"

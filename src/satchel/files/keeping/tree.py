@@ -271,8 +271,8 @@ class Tree:
         return handle
 
 
-_OUTSIDE = "there is a link on the way, which could lead outside the memory root; it is refused"
-_ODD = "this is no regular file"
+_OUTSIDE = "the path contains a symbolic link, which could lead outside the memory root"
+_ODD = "not a regular file"
 
 
 def _parts(path: str) -> list[str]:
@@ -283,7 +283,7 @@ def _parts(path: str) -> list[str]:
     """
     parts = path.split("/")
     if not {"", ".", ".."}.isdisjoint(parts) or "\0" in path:
-        raise MemoryStoreError("this path would lead out of the memory root", path=ascii(path))
+        raise MemoryStoreError("the path is outside the memory root", path=ascii(path))
     return parts
 
 
@@ -292,7 +292,7 @@ def _content(name: str, folder: int, path: str) -> bytes:
     try:
         size = _sole(handle, path).st_size
         if size > LARGEST:
-            raise MemoryStoreError(f"a memory file has at most {LARGEST:,} bytes", path=path)
+            raise MemoryStoreError(f"a memory file can have at most {LARGEST:,} bytes", path=path)
         data = os.read(handle, size + 1)
         while len(data) <= LARGEST and (more := os.read(handle, 1 << 20)):
             data += more
@@ -309,9 +309,9 @@ def _sole(handle: int, path: str) -> os.stat_result:
         raise MemoryStoreError(_ODD, path=path)
     if found.st_nlink > 1:
         raise MemoryStoreError(
-            "this file has a second name (a hard link), which may be outside the memory root",
+            "this file has another hard link, which may be outside the memory root",
             path=path,
-            hint="Put a copy in its place.",
+            hint="Replace it with a copy.",
         )
     return found
 
@@ -376,6 +376,8 @@ def _refused(path: str, error: OSError, **place: str) -> MemoryStoreError:
         return MemoryStoreError(_ODD, path=path, **place)
     if error.errno == errno.ENOTDIR:
         return MemoryStoreError(
-            "there is a file, or a link, where a folder is needed", path=path, **place
+            "a file or a symbolic link exists where a folder is needed", path=path, **place
         )
-    return MemoryStoreError(f"the system refuses: {error.strerror or error}", path=path, **place)
+    return MemoryStoreError(
+        f"refused by the operating system: {error.strerror or error}", path=path, **place
+    )

@@ -19,7 +19,7 @@ def adopt_remote(objects: Objects, store: Committing) -> bool:
         if name.startswith(OWN):
             continue
         if not is_plain(name):
-            store.repairs.append(f"left out, since it cannot be a path: {ascii(name)[1:-1]}")
+            store.repairs.append(f"skipped, since it is not a valid path: {ascii(name)[1:-1]}")
             continue
         taken = objects.get(name)
         if taken is None or len(taken.data) > LARGEST:
@@ -27,7 +27,7 @@ def adopt_remote(objects: Objects, store: Committing) -> bool:
         try:
             store.tree.place(name, taken.data)
         except MemoryStoreError as error:
-            store.repairs.append(f"left out: {error}")
+            store.repairs.append(f"skipped: {error}")
             continue
         found = True
     if found:

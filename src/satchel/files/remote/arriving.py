@@ -107,7 +107,7 @@ class Arrive:
         if self._policy().encoded() not in {base, mine.encoded()}:
             raise ConcurrencyError(
                 "policy",
-                message="somebody else changed the rules of the store, too; nothing was saved",
+                message="another process also changed the rules of the store; nothing was saved",
             )
 
     def _take_policy(self, rows: Rows) -> None:
@@ -146,7 +146,7 @@ class Arrive:
                 TRANSCRIPT,
                 brought_sha(rows, TRANSCRIPT),
                 entry.sha,
-                message="somebody else saved other messages, and these do not continue them",
+                message="another process saved other messages, and these do not continue them",
             )
         rows.keep(entry.sha, self.theirs or b"")
         rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", TRANSCRIPT, entry.sha)
@@ -189,7 +189,7 @@ def _both_changed(
         first,
         brought_sha(group.rows, first),
         newest[first].sha,
-        message=f"somebody else saved this file first{more}; nothing was saved",
+        message=f"another process saved this file first{more}; nothing was saved",
         hint="Refresh with discard= for these files, read them again, and repeat the change.",
     )
 

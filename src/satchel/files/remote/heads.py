@@ -65,5 +65,5 @@ def unchained(head: Head, events: Iterable[str]) -> tuple[int, list[str]]:
             problems.append(f"event {seq} does not follow the one before it")
         prev = hashlib.sha256(line.encode()).hexdigest()
     if head.audit_head != prev:
-        problems.append("the last event is not the one that was written last")
+        problems.append("the last event differs from the one written last")
     return seq, problems

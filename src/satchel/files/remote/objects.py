@@ -119,7 +119,7 @@ class MemoryObjects:
         with self._lock:
             found = self._held.get(name)
         if found is None:
-            raise TargetError("a part of the store is gone", file=self._prefix + name)
+            raise TargetError("part of the store is missing", file=self._prefix + name)
         return found[0][start : start + length]
 
     def size(self, name: str) -> int | None:

@@ -52,10 +52,10 @@ class ObstoreObjects:
         try:
             yield
         except FileNotFoundError as error:
-            raise TargetError("a part of the store is gone", file=self._address) from error
+            raise TargetError("part of the store is missing", file=self._address) from error
         except (errors.BaseError, OSError, ValueError) as error:
             raise TargetError(
-                f"the object store does not do this: {str(error)[:300]}",
+                f"the object store does not support this: {str(error)[:300]}",
                 file=self._address,
                 hint="Check the address, the credentials and the network.",
             ) from error

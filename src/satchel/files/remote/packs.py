@@ -257,34 +257,34 @@ def _path(said: Any) -> str:
     if said == TRANSCRIPT:
         return TRANSCRIPT
     if open_to_all(said) != said:
-        raise ValueError("a path is not as paths are kept")
+        raise ValueError("a path is not normalised")
     return str(said)
 
 
 def _sha(said: Any) -> str:
     if not isinstance(said, str) or not _DIGEST.fullmatch(said):
-        raise ValueError("a digest is none")
+        raise ValueError("an invalid digest")
     return said
 
 
 def _count(said: Any) -> int:
     if type(said) is not int or not 0 <= said < 1 << 62:
-        raise ValueError("a number is none")
+        raise ValueError("an invalid number")
     return said
 
 
 def _text(said: Any) -> str:
     if not isinstance(said, str):
-        raise TypeError("a text is none")
+        raise TypeError("an invalid text")
     return said
 
 
 def _list(said: Any) -> list[Any]:
     if not isinstance(said, list):
-        raise TypeError("a list is none")
+        raise TypeError("an invalid list")
     return said
 
 
 def _rule(said: Any) -> None:
     if not isinstance(said, bool):
-        raise TypeError("a rule is neither true nor false")
+        raise TypeError("a rule must be true or false")

@@ -107,9 +107,10 @@ class RemotePlace:
             _probed[shared] = self.objects.probe()
         if not _probed[shared]:
             raise TargetError(
-                "the service ignores conditions, so one writer would undo another's work",
+                "the service ignores conditional writes, so concurrent writers would overwrite "
+                "each other",
                 file=self.address,
-                hint="Use a service that keeps If-Match and If-None-Match.",
+                hint="Use a service that supports If-Match and If-None-Match.",
             )
 
     def load_into(self, store: Committing, policy: Policy) -> None:
@@ -177,7 +178,7 @@ class RemotePlace:
         raise self._busy()
 
     def _busy(self) -> StoreBusyError:
-        return StoreBusyError("others saved again and again", file=self.address, hint="Try again.")
+        return StoreBusyError("other processes keep saving", file=self.address, hint="Try again.")
 
     def _brought(self, store: Committing, found: _Found | None) -> bool:
         head, tag = found if found is not None else (first_head(store.policy), None)
@@ -357,7 +358,7 @@ class RemotePlace:
                 spot = index.spots[sha]
                 return self.objects.part(PACKS + spot.pack, *spot[1:])
         raise TargetError(
-            "others replaced this text, and it is not kept",
+            "another process replaced this text, and it is no longer stored",
             file=self.address,
             hint="Refresh the store.",
         )

@@ -72,7 +72,9 @@ class SqliteObjects:
             if connection.pragma("application_id") == _APPLICATION:
                 return
             if connection.execute("SELECT count(*) FROM sqlite_schema").get:
-                raise StoreVersionError("this database holds something else", file=str(self._path))
+                raise StoreVersionError(
+                    "this database belongs to another program", file=str(self._path)
+                )
             connection.execute(_SCHEMA)
             connection.pragma("application_id", _APPLICATION)
 
@@ -95,7 +97,7 @@ class SqliteObjects:
         with self._open(writes=False) as connection:
             found = connection.execute(statement, (start + 1, length, self._prefix + name)).get
         if not isinstance(found, bytes):
-            raise TargetError("a part of the store is gone", file=f"{self._path}: {name}")
+            raise TargetError("part of the store is missing", file=f"{self._path}: {name}")
         return found
 
     def size(self, name: str) -> int | None:

@@ -104,7 +104,7 @@ class Document:
             document = reader_of(stream, self._place, reading)
             reading.line = lambda: document.line
             if document.peek() != "{":
-                raise MalformedError("no agent file: no object", line=document.line)
+                raise MalformedError("not an agent file: not an object", line=document.line)
             for key in document.members():
                 yield from self._member(document, key)
             document.end()
@@ -116,7 +116,7 @@ class Document:
         yield from self._links.joined(self._agent())
         self._own.tell(reading)
         if not self._count:
-            raise EmptyInputError("there is no memory in this file", file=name)
+            raise EmptyInputError("the file contains no memories", file=name)
 
     def _member(self, document: ForeignReader, key: str) -> Iterator[Model]:
         start = document.peek()
@@ -161,7 +161,7 @@ class Document:
         size = len(msgspec.json.encode([self._around, self._container]))
         bound = self._reading.limits.entry_bytes // 2
         if size > bound:
-            problem = f"what is around the memory is more than {bound} bytes"
+            problem = f"the data around the memories exceeds {bound} bytes"
             raise LimitError(problem, file=self._place.name, line=line)
 
     def _keep(self, section: str, part: str, document: ForeignReader) -> None:
@@ -203,7 +203,7 @@ class Document:
             container["fields"] = around
         for key in set(around) & set(KNOWN):
             if around[key] is not None:
-                problem = f"`{key}` is not what it has to be"
+                problem = f"`{key}` has an invalid value"
                 raise MalformedError(problem, file=name, line=line, field=key)
 
     # -- sections --------------------------------------------------------------------------
@@ -374,7 +374,7 @@ class Document:
     ) -> Iterator[Model]:
         beginning = None if flat else self._branches.beginning(row, lines)
         if beginning is None and not flat and branches.FORKED in row:
-            self._reading.report.lost("session", "what it was forked from is not in the file")
+            self._reading.report.lost("session", "its parent conversation is not in the file")
         found = Conversation(row, self._agent(), self._note, beginning)
         require(row, SessionRow)
         self._count += 1

@@ -87,7 +87,7 @@ class Leaving:
             edge = cast("Edge", record.model)
             source, target = self._named(edge.source), self._named(edge.target)
             if source is None or target is None:
-                reason = "what it leads to is not in the file"
+                reason = "its target is not in the file"
                 self._report.lost("edge", reason, example=record.id)
             else:
                 yield row_of_edge(record, (source, target), self._agent)
@@ -97,9 +97,9 @@ class Leaving:
         for path, versions in self._by_path():
             first, reason = versions[0], None
             if not is_path(path):
-                reason = "no file of a workspace can have this path"
+                reason = "not a valid workspace path"
             elif first.text is None and not first.metadata.get(BINARY):
-                reason = "bytes beside the log are not taken out"
+                reason = "bytes outside the log are not exported"
             elif not first.metadata.get(BINARY):
                 yield path, [version.text or "" for version in versions]
             if reason is not None:

@@ -67,7 +67,7 @@ class Links:
 
     def note_twice(self, name: str) -> None:
         """Tell of an id that several things have."""
-        self._report.note(f"several things have one id, such as {name[:_SHOWN]!r}")
+        self._report.note(f"several records have the same ID, such as {name[:_SHOWN]!r}")
 
     def derived(self, row: Row, entry: Entry, parents: list[Any]) -> Entry | None:
         """Return a memory with its parents; None where it has to wait for one."""

@@ -120,7 +120,7 @@ def entry_of(row: Row, agent: str) -> tuple[Entry, list[Any]]:
     parents = a_list(said.pop("parent_ids", None), f"{RECORD}/parent_ids")
     kind = said.pop("type", "semantic")
     if kind not in tuple(map(str, Component)):
-        raise MalformedError("this is no memory", field=f"{RECORD}/type")
+        raise MalformedError("not a memory", field=f"{RECORD}/type")
     origin = origin_of(identity, agent, said.pop("origin", None), _unknown(row, _VECTOR))
     value = {k: v for k, v in said.items() if k not in _OWN}
     text = {} if row.get("text") is None else {"text": row["text"]}
@@ -235,7 +235,7 @@ def require_path(path: str, field: str) -> str:
     try:
         parts_of(path)
     except PathRefusedError as error:
-        problem = f"no path inside a workspace: {error.message}"
+        problem = f"not a path inside a workspace: {error.message}"
         raise MalformedError(problem, field=field) from None
     return path
 

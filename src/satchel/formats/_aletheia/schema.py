@@ -286,7 +286,7 @@ def require_time(text: str | None, field: str) -> str | None:
     """
     made = None if text is None else read_time(text)
     if text is not None and made is None:
-        raise MalformedError("this is no time", field=field)
+        raise MalformedError("not a valid time", field=field)
     return made
 
 

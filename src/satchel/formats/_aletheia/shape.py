@@ -64,7 +64,7 @@ def require_version(value: Any, line: int, *, any_version: bool) -> None:
     """
     if type(value) is int and (1 <= value <= NEWEST or any_version):
         return
-    problem = f"version {str(value)[:40]!r} is not known; known are 1 to {NEWEST}"
+    problem = f"version {str(value)[:40]!r} is not supported; supported: 1 to {NEWEST}"
     raise MalformedError(problem, line=line, field="version")
 
 

@@ -93,7 +93,7 @@ class Talks:
         if parent is None or source is None:
             return made
         if alone:
-            reason = "what it was forked from is told of only"
+            reason = "its parent conversation is only referenced"
             for name in ("event", "parent", "state", "session_event"):
                 self._report.lost(name, reason, example=talk.identity)
             return {**made, WAS_FORKED: {SESSION: source.identity, AFTER: parent.number}}
@@ -194,7 +194,7 @@ class Talks:
         talk.source = str(said.get("source") or talk.event.session or "")
         there = self._talks.get(talk.source)
         if there is None:
-            self._report.lost("session", "what it was forked from is not in the file")
+            self._report.lost("session", "its parent conversation is not in the file")
             return
         talk.until = talk.event.parent or ""
         talk.parent = self._at(talk.until)

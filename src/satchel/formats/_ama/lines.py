@@ -97,13 +97,13 @@ class Archive:
         said, found = self.header.memory_count, self.count
         if said == found:
             return None
-        what = "cut" if found < said else "added to, or two files in one"
+        what = "cut" if found < said else "appended to, or two files in one"
         return MalformedError(
-            f"the header counts {said} memories, and the file holds {found}",
+            f"the header counts {said} memories, and the file contains {found}",
             file=self._name,
             line=1,
             field="memory_count",
-            hint=f"The file may have been {what}; --skip-bad takes what is there.",
+            hint=f"The file may have been {what}; to import what is there: --skip-bad.",
         )
 
     def _read(self, bound: int) -> Row | None:
@@ -119,7 +119,7 @@ def _header(row: Row) -> AmaHeader:
     if VERSION not in row:
         raise MalformedError(f"the first line has no `{VERSION}`", field=VERSION)
     if type(row[VERSION]) is not int or row[VERSION] != 1:
-        raise MalformedError("only version 1 of this format is known", field=VERSION)
+        raise MalformedError("only version 1 of this format is supported", field=VERSION)
     for name in ("bank_id", "exported_at", "provider"):
         if type(row.get(name)) is not str:
             raise MalformedError(f"`{name}` is not text", field=name)

@@ -19,7 +19,9 @@ def container_of(records: RecordSet, writing: Writing, name: str = NAME) -> dict
             continue
         found = record.value.get("container", {})
         if last.get("fields", found.get("fields")) != found.get("fields"):
-            writing.report.lost("container", "only one file's has a place", example=record.id)
+            writing.report.lost(
+                "container", "only that of one file can be stored", example=record.id
+            )
         last = found
     return last
 

@@ -70,13 +70,13 @@ class Document:
             document = reader_of(stream, self._place, reading)
             reading.line = lambda: document.value_line
             if document.peek() != "{":
-                raise MalformedError("no export of amplihack: no object", line=document.line)
+                raise MalformedError("not an amplihack export: not an object", line=document.line)
             for key in document.members():
                 yield from self._member(document, key, gathering)
             document.end()
             self._settle(document, gathering)
             if not gathering.nodes:
-                raise EmptyInputError("there is no memory in this file", file=name)
+                raise EmptyInputError("the file contains no memories", file=name)
             reading.line = lambda: self._line_of(gathering.last)
             yield from gathering.rest()
 
@@ -108,14 +108,14 @@ class Document:
         size = len(msgspec.json.encode(self._around))
         bound = self._reading.limits.entry_bytes // 2
         if size > bound:
-            problem = f"what is around the arrays is more than {bound} bytes"
+            problem = f"the data around the arrays exceeds {bound} bytes"
             raise LimitError(problem, line=line, field=key)
 
     def _require_version(self, value: Any, line: int) -> None:
         if value in VERSIONS or self._reading.any_version:
             return
         raise MalformedError(
-            f"version {str(value)[:40]!r} is not known; known are {' and '.join(VERSIONS)}",
+            f"version {str(value)[:40]!r} is not supported; supported: {' and '.join(VERSIONS)}",
             line=line,
             field="format_version",
             hint="satchel amplihack import --unknown-version reads it as version 1.1.",

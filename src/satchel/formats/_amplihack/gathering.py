@@ -159,7 +159,7 @@ class Gathering:
                 yield edge_of(kind, row, scope, (ends[0], ends[1]))
         if self._twice:
             self._reading.report.note(
-                f"nodes that have the id of another one: {self._twice:,},"
+                f"nodes with the ID of another node: {self._twice:,},"
                 f" the first of them is {self._first_twice}"
             )
 

@@ -59,7 +59,7 @@ _HELD = {
 }
 _EDGE_HELD = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "source", "target"})
 _NO_MEMBER = "amplihack has no such member"
-_OTHER_TYPE = "amplihack's reader would refuse the whole file"
+_OTHER_TYPE = "amplihack's reader would reject the whole file"
 _I64 = 2**63
 _LINK = {"extraction_method": "", "confidence": 1}
 
@@ -149,16 +149,16 @@ class Leaving:
         for name in sorted(record.value.keys() - _HELD[table] - _IN_ALL):
             lose(name, _NO_MEMBER, example=record.id)
         if entry.scope not in (None, self._scope):
-            lose("scope", "a file is of one agent", example=record.id)
+            lose("scope", "a file can hold one agent only", example=record.id)
         if entry.kind not in (None, EPISODE if table == EPISODES else None):
             lose("kind", _NO_MEMBER, example=record.id)
         linked = sum(1 for _ in self._episodes_of(entry)) if table == FACTS else 0
         if len(entry.parent_ids) > linked:
-            reason = "only facts that derive from episodes which are there are linked"
+            reason = "only links from a fact to an episode in the file are supported"
             lose("parent_ids", reason, example=record.id)
         wanted = LABEL if table == EPISODES else EPISODE
         if len(entry.sources) > 1 or any(one.kind != wanted or not one.id for one in entry.sources):
-            lose("sources", "a fact names one episode, an episode one label", example=record.id)
+            lose("sources", "a fact can name one episode, an episode one label", example=record.id)
         self._count_entities(record, entry)
         if entry.created_at is not None and not row.get("created_at"):
             lose("created_at", _NO_MEMBER, example=record.id)
@@ -170,7 +170,7 @@ class Leaving:
             return
         more = first.entity_type is not None or first.aliases
         if len(entry.entities) > 1 or more or not first.name:
-            reason = "a fact has the name of one entity"
+            reason = "a fact can name one entity"
             self._report.lost("entities", reason, example=record.id)
 
     def _count_origin(self, identity: str, origin: Any) -> None:
@@ -180,7 +180,7 @@ class Leaving:
         if origin is not None and (
             origin.provider not in (None, NAME) or origin.source or origin.revision
         ):
-            reason = "amplihack does not say where a memory came from"
+            reason = "amplihack does not record provenance"
             self._report.lost("origin", reason, example=identity)
 
     # -- edges -----------------------------------------------------------------------------
@@ -202,16 +202,16 @@ class Leaving:
     def _lay_out(self, record: Sealed, edge: Edge) -> None:
         lose = self._report.lost
         if edge.kind not in EDGES:
-            lose("edge", "amplihack has no edges of that kind", example=edge.kind[:80])
+            lose("edge", "amplihack does not support edges of this type", example=edge.kind[:80])
             return
         ends = [self._named(edge.source), self._named(edge.target)]
         for (table, name), side in zip(ends, ("source_id", "target_id"), strict=True):
             if not table:
-                lose("edge", "what it leads to is not in the file", example=record.id)
+                lose("edge", "its target is not in the file", example=record.id)
                 return
             first = tables_for(edge.kind, side)[0]
             if table != first and self._used.get(_key(first, name)) is not None:
-                lose("edge", "a fact and an episode have one id", example=record.id)
+                lose("edge", "a fact and an episode have the same ID", example=record.id)
                 return
         if edge.kind == "derives_from":
             self._pairs.add(f"{edge.source} {edge.target}".encode())
@@ -232,7 +232,7 @@ class Leaving:
             if member is None or (not member.fits(value) and name not in kept):
                 lose("edge/properties", _NO_MEMBER, example=record.id)
         if edge.scope not in (None, self._scope):
-            lose("edge/scope", "a file is of one agent", example=record.id)
+            lose("edge/scope", "a file can hold one agent only", example=record.id)
         self._count_origin(record.id, edge.origin)
 
     # -- both ------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class Leaving:
         for kind in _TABLES:
             for record in self._records.of(kind):
                 if cast("Entry", record.model).text is None:
-                    lose(kind, "amplihack keeps text only", example=record.id)
+                    lose(kind, "amplihack stores text only", example=record.id)
 
     def _strict(self, array: str, row: Row, example: str, *, carried: bool) -> Row:
         """Return a row in which each member has the type that the reader wants."""

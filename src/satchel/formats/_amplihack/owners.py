@@ -43,7 +43,7 @@ class Owners:
                 f"the database is of {len(found)} agents, and {wanted!r} is none of them",
                 file=file,
                 field="agent_id",
-                hint=f"There is memory of: {', '.join(sorted(found)[:_SHOWN])}.",
+                hint=f"It has memories of: {', '.join(sorted(found)[:_SHOWN])}.",
             )
 
     def of_node(self, table: str, array: str, row: Row) -> Scope | None:
@@ -86,4 +86,4 @@ class Owners:
         """Say how many rows stayed behind, and give the space back."""
         self._owners.close()
         if self._others:
-            self._report.lost("row", "they are of another agent", count=self._others)
+            self._report.lost("row", "they belong to another agent", count=self._others)

@@ -252,7 +252,7 @@ def edge_from_agent_core(row: Any) -> tuple[str, Row]:
     """
     kind = row.get("relationship") if type(row) is dict else None
     if type(kind) is not str or not kind:
-        raise MalformedError("`relationship` is not the name of one", field="relationship")
+        raise MalformedError("`relationship` is not a valid name", field="relationship")
     kind = kind.lower() if kind.lower() in EDGES else kind
     members = EDGES.get(kind, EDGES["similar_to"])
     made = {name: part for name, part in row.items() if name in members}

@@ -190,7 +190,7 @@ def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[File]:
         try:
             _require_plain(path, info)
             if path in seen:
-                raise MalformedError("two files of the archive have one name")
+                raise MalformedError("two files of the archive have the same name")
         except InputError as error:
             error.field = info.filename[:_SHOWN]
             raise error.located(file=name) from None
@@ -217,9 +217,14 @@ def _require_plain(path: str, info: zipfile.ZipInfo) -> None:
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         raise PathRefusedError("a link or a device in an archive")
     if info.flag_bits & _ENCRYPTED:
-        raise MalformedError("the archive has a password", hint="Unpack it, and name the folder.")
+        raise MalformedError(
+            "the archive is password-protected", hint="Unpack it, and use the folder."
+        )
     if info.compress_type not in _PACKINGS:
-        raise MalformedError("packed in a way that no export is", hint="Unpack it, and pack it.")
+        raise MalformedError(
+            "compressed with an unsupported method",
+            hint="Unpack it, and repack it without a password.",
+        )
 
 
 def _require_small_directory(stream: BinaryIO) -> None:
@@ -230,7 +235,7 @@ def _require_small_directory(stream: BinaryIO) -> None:
     tail = stream.read()
     at = tail.rfind(_END)
     if at < 0 or len(tail) < at + _END_BYTES:
-        raise MalformedError("the archive is cut", byte=size)
+        raise MalformedError("the archive is truncated", byte=size)
     count, length = struct.unpack_from("<HI", tail, at + 10)
     if at >= _LOCATOR_BYTES and (count == _FULL16 or length == _FULL32):
         (where,) = struct.unpack_from("<Q", tail, at - _LOCATOR_BYTES + 8)
@@ -239,7 +244,7 @@ def _require_small_directory(stream: BinaryIO) -> None:
         if more.startswith(_END64) and len(more) == 56:  # noqa: PLR2004 - its length
             count, length = struct.unpack_from("<QQ", more, 32)
     if count > _MOST_FILES or length > _MOST_DIRECTORY:
-        raise LimitError(f"an archive has at most {_MOST_FILES} files", field="files")
+        raise LimitError(f"an archive can have at most {_MOST_FILES} files", field="files")
     stream.seek(0)
 
 

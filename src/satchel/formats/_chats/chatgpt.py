@@ -70,14 +70,16 @@ class Rows:
             MalformedError: If it is none.
         """
         if "mapping" not in row and "chat_messages" in row:
-            raise MalformedError("this is a conversation of Claude", hint="Use --from claude.")
+            raise MalformedError("this is a Claude conversation", hint="Use --from claude.")
         nodes = row.get("mapping", _MISSING)
         nodes = {} if nodes is None else nodes
         if type(nodes) is not dict:
-            raise MalformedError("no conversation of ChatGPT: no `mapping`", field="mapping")
+            raise MalformedError(
+                "not a ChatGPT conversation: `mapping` is missing", field="mapping"
+            )
         found = text_or_none(row.get("conversation_id")) or text_or_none(row.get("id"))
         if found is None:
-            raise MalformedError("it has no id", field="conversation_id")
+            raise MalformedError("it has no ID", field="conversation_id")
         known = ("title", "mapping", "conversation_id" if row.get("conversation_id") else "id")
         began = moment_of(row.get("create_time"))
         kept = rest_of(row, known=known)
@@ -141,7 +143,7 @@ class Rows:
         lines = [line for one in text.splitlines() if (line := _ITEM.sub("", one).strip())]
         for number, line in enumerate(lines):
             if _FORGET.match(line):
-                reason = "asks to forget something: look for it yourself"
+                reason = "a request to forget something was not applied; review it"
                 self._report.lost("bio", reason, example=f"{message}: {line[:_MOST_SHOWN]}")
                 continue
             if len(self._saved) < _MOST_SAVED:

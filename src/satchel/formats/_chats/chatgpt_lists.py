@@ -19,7 +19,7 @@ def count_missing(archive: Archive, reading: Reading) -> None:
     there = {file.name for file in archive.files}
     missing = {one for one in _listed(archive, reading) if one.rpartition("/")[2] not in there}
     for one in sorted(missing):
-        reading.report.note(f"the export lists {one[:80]!r}, and it is not there")
+        reading.report.note(f"the export lists {one[:80]!r}, and it is missing")
     reading.missing += len(missing)
 
 
@@ -33,7 +33,7 @@ def _listed(archive: Archive, reading: Reading) -> list[str]:
                     found += _names_in(document.value())
             except InputError:
                 reading.report.note(
-                    f"{file.path[:80]!r} cannot be read: what is missing is not known"
+                    f"{file.path[:80]!r} cannot be read: missing files cannot be determined"
                 )
     return found
 

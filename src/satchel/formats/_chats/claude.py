@@ -55,10 +55,10 @@ class Rows:
             MalformedError: If it is none.
         """
         if "chat_messages" not in row and "mapping" in row:
-            raise MalformedError("this is a conversation of ChatGPT", hint="Use --from chatgpt.")
+            raise MalformedError("this is a ChatGPT conversation", hint="Use --from chatgpt.")
         identity = text_in(row, "uuid")
         if "chat_messages" not in row:
-            raise MalformedError("no conversation of Claude", field="chat_messages")
+            raise MalformedError("not a Claude conversation", field="chat_messages")
         account = row.get("account")
         source = text_or_none(account.get("uuid")) if type(account) is dict else None
         known = ("uuid", "name", "chat_messages")
@@ -93,7 +93,7 @@ class Rows:
         turns, before = list[Turn](), None
         for number, value in enumerate(list_in(row, "messages")):
             if value is None:
-                self._report.lost("message", "there is nothing in it")
+                self._report.lost("message", "it is empty")
                 continue
             try:
                 one = designed(row_in(value, "a message"), identity, number)
@@ -175,7 +175,7 @@ class Rows:
                 error.field = f"memory_files/{number}" + (f"/{error.field}" if error.field else "")
                 raise
         for name in row.keys() - set(_MEMORIES):
-            self._report.lost(name, "a member of `memories.json` that is not known")
+            self._report.lost(name, "an unknown member of `memories.json`")
 
     def _memory_file(self, row: Row, account: str | None) -> Iterator[Semantic]:
         """Yield what a file of Claude's memory says, as it has kept it since 2026."""
@@ -217,8 +217,8 @@ def _turns(
         identity = row["uuid"]
         if seen.setdefault(identity, row) is not row:
             if seen[identity] != row:
-                raise MalformedError("two messages have one id", field="chat_messages")
-            report.ignore("message that is there twice")
+                raise MalformedError("two messages have the same ID", field="chat_messages")
+            report.ignore("duplicate message")
             continue
         parent = text_or_none(row[_PARENT]) if is_tree and _PARENT in row else before
         before = identity

@@ -55,22 +55,22 @@ class Transcript:
             return
         identity = text_or_none(row.get("uuid"))
         if self._talk is None and "payload" in row:
-            raise MalformedError("this is a rollout of Codex", hint="Use --from codex.")
+            raise MalformedError("this is a Codex rollout", hint="Use --from codex.")
         if kind not in _SPOKEN:
             if identity is not None and self._talk is not None:
                 self._talk.passes(identity, text_or_none(row.get("parentUuid")))
             if kind in _PROGRAM:
                 self._report.ignore(kind)
             else:
-                self._report.lost(kind, "a line that is no part of the conversation")
+                self._report.lost(kind, "a line that is not part of the conversation")
             return
         if identity is None:
-            raise MalformedError("`uuid` is missing, or no text", field="uuid")
+            raise MalformedError("`uuid` is missing, or not text", field="uuid")
         if self._talk is None:
             self._talk = Growing(self._started(row))
             yield self._talk.start
         if self._talk.knows(identity):
-            self._report.ignore("line that is there twice")
+            self._report.ignore("duplicate line")
             return
         parent = text_or_none(row.get("parentUuid")) or text_or_none(row.get("logicalParentUuid"))
         yield from self._talk.message(identity, parent, self._message(row, kind, identity))
@@ -98,7 +98,7 @@ class Transcript:
 
     def _called(self, name: str | None, row: Row, number: int) -> Iterator[Model]:
         if name is None:
-            self._report.lost(row["type"], "a name that is no text")
+            self._report.lost(row["type"], "a name that is not text")
         elif self._talk is None:
             if self._name is not None:  # of conversations that this one goes on from
                 self._report.ignore(row["type"])

@@ -98,7 +98,7 @@ class Rollout:
             yield from self._began(row, said)
             return
         if self._talk is None:
-            hint = "Is it a transcript of Claude Code? --from claude_code" * ("sessionId" in row)
+            hint = "Is it a Claude Code transcript? --from claude_code" * ("sessionId" in row)
             problem = "no `session_meta` comes before it"
             raise MalformedError(problem, field="type", hint=hint or None)
         if kind == "response_item":
@@ -116,7 +116,7 @@ class Rollout:
         elif kind in _PROGRAM:
             self._report.ignore(kind)
         else:
-            self._report.lost(kind, "a line that is no part of the conversation")
+            self._report.lost(kind, "a line that is not part of the conversation")
 
     def end(self) -> Iterator[Model]:
         """Yield what the conversation is called; count what no message came after or says."""
@@ -124,7 +124,7 @@ class Rollout:
             self._report.ignore(kind)
         if self._shown:
             example = next(iter(self._shown.values()))[:40]
-            reason = "words that were shown, and that no message has"
+            reason = "text that was displayed and is in no message"
             self._report.lost("event_msg", reason, example=example, count=len(self._shown))
         named = self._names.pop(self._session, None)
         name = text_or_none(named.get("thread_name")) if named else None
@@ -209,7 +209,7 @@ class Rollout:
         if len(self._shown) < _MOST_SHOWN:
             self._shown[mark] = words
         else:
-            self._report.lost("event_msg", "words that were shown, and that no message has")
+            self._report.lost("event_msg", "text that was displayed and is in no message")
 
     def _words_in(self, said: Row, kind: str) -> str | None:
         """Return what an event shows to the person, where it is no mere state of the program."""

@@ -65,7 +65,7 @@ def text_in(row: Row, name: str) -> str:
     """
     found = row.get(name)
     if type(found) is not str or not found:
-        raise MalformedError(f"`{name}` is missing, or no text", field=name)
+        raise MalformedError(f"`{name}` is missing, or not text", field=name)
     return found
 
 
@@ -150,7 +150,7 @@ def rows_of(document: ForeignReader, file: str, reading: Reading, make: OfRows) 
                 around.update(escape_keys([(name, document.value())]))
         if listed:
             for name in around:
-                reading.report.lost(name, "a member beside the conversations")
+                reading.report.lost(name, "a member next to the conversations")
         else:
             yield from _made(iter((around,)), document, file, reading, make)
             yield from _made(document.following(), document, file, reading, make, first=1)
@@ -206,7 +206,7 @@ def from_files(
             if file.path in other_products or _holds_none(file):
                 reading.report.ignore(kind)
             else:
-                reading.report.lost(kind, "a file of the export that is no memory")
+                reading.report.lost(kind, "not a memory file")
             continue
         try:
             with archive.document(file, reading) as document:
@@ -242,7 +242,7 @@ def require_some(some: bool, place: Place) -> None:  # noqa: FBT001 - it is all 
         EmptyInputError: If there was nothing.
     """
     if not some:
-        raise EmptyInputError("there is no memory in this export", file=place.name)
+        raise EmptyInputError("the export contains no memories", file=place.name)
 
 
 def read_only(title: str) -> NoReturn:
@@ -252,7 +252,7 @@ def read_only(title: str) -> NoReturn:
         UsageError: Always.
     """
     raise UsageError(
-        f"{title} is only read: no product takes it back",
+        f"{title} is read-only: no product imports it",
         field="format",
         hint="Write another format; `satchel formats` lists them.",
     )

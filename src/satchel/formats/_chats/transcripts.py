@@ -50,7 +50,7 @@ def from_transcripts(
         taking = make(file) if is_one else None
         if taking is None:
             name = file.name if is_one else f"*.{file.name.rpartition('.')[2]}"
-            reading.report.lost(name, "a file that is no transcript")
+            reading.report.lost(name, "not a transcript")
             continue
         yield from from_lines(archive, file, reading, place, taking)
 

@@ -115,14 +115,14 @@ class _Tar:
             if kind in b"xg" and size <= _MORE_BYTES:  # more about the next file, such as its time
                 more = self._taken(size + -size % BLOCK)
                 if b" path=" in more or b" size=" in more:
-                    raise MalformedError("a name that no such archive has", field=name[:_SHOWN])
+                    raise MalformedError("an unexpected file name", field=name[:_SHOWN])
                 continue
             if kind == b"5" and size == 0:
                 continue
             if kind not in (b"0", b"\0"):
-                raise MalformedError("no plain file in an archive", field=name[:_SHOWN])
+                raise MalformedError("not a regular file", field=name[:_SHOWN])
             if _depth_of(name) > _DEEPEST or name in seen or len(seen) == _MOST_FILES:
-                raise MalformedError("no file that such an archive has", field=name[:_SHOWN])
+                raise MalformedError("an unexpected file", field=name[:_SHOWN])
             seen.add(name)
             file = _File(self, size)
             yield name, file
@@ -142,7 +142,7 @@ class _Tar:
         while len(found) < size:
             more = self.some(size - len(found))
             if not more:
-                raise MalformedError("the archive is cut", byte=0)
+                raise MalformedError("the archive is truncated", byte=0)
             found += more
         return found
 
@@ -150,7 +150,7 @@ class _Tar:
         size, told = _octal(header[124:136]), _octal(header[148:156])
         plain = header[:148] + b" " * 8 + header[156:]
         if size is None or told != sum(plain) or header[257:262] != _MAGIC:
-            raise MalformedError("this is no tar, or it is damaged", byte=0)
+            raise MalformedError("not a tar archive, or damaged", byte=0)
         return size
 
 
@@ -167,7 +167,7 @@ class _File:
             return b""
         data = self._tar.some(min(CHUNK, self._left))
         if not data:
-            raise MalformedError("the archive is cut", byte=0)
+            raise MalformedError("the archive is truncated", byte=0)
         self._left -= len(data)
         return data
 

@@ -77,10 +77,10 @@ class Document:
                 elif name in KINDS:
                     yield from self._rows(KINDS[name], path, chunks)
                 elif name == PERMISSIONS:
-                    reason = "users with the hashes of their passwords stay behind"
+                    reason = "users and password hashes are not exported"
                     self._reading.report.lost(PERMISSIONS, reason)
                 else:
-                    self._reading.report.lost(path[:_SHOWN], "a file that no such archive has")
+                    self._reading.report.lost(path[:_SHOWN], "an unexpected file")
             self._require_whole()
             for where, line, row in self._waiting():
                 with self._refusing(where, line):
@@ -113,10 +113,10 @@ class Document:
 
     def _require_whole(self) -> None:
         if self._manifest is None:
-            problem = f"no COGX archive: `{MANIFEST}` is missing"
+            problem = f"not a COGX archive: `{MANIFEST}` is missing"
             raise MalformedError(problem, file=self._place.name, field=MANIFEST)
         if not self._count:
-            raise EmptyInputError("there is no memory in this archive", file=self._place.name)
+            raise EmptyInputError("the archive contains no memories", file=self._place.name)
         counts = self._manifest.get("counts")
         found = counts.values() if isinstance(counts, dict) else ()
         told = sum(one for one in found if type(one) is int)

@@ -90,7 +90,7 @@ class Leaving:
         for record in self._records.of("edge"):
             edge = cast("Edge", record.model)
             if edge.kind not in REFS or self._refs.get(edge.source.encode()) is None:
-                reason = "no link between a fact and what it is about"
+                reason = "no link between a fact and its subject"
                 self._report.lost("edge", reason, example=edge.kind[:80])
         self._take_conversations()
         for section, count in self._records.counts.items():
@@ -118,7 +118,7 @@ class Leaving:
             self._refs.add(record.id.encode(), known.removeprefix(f"{RAW}:").encode())
             return
         if node.name is None:
-            self._report.lost("graph_node", "an entity has a name", example=record.id)
+            self._report.lost("graph_node", "an entity must have a name", example=record.id)
             return
         if not kept_of(node.origin) and (node.origin is None or node.origin.provider != NAME):
             self._count_node(record, node)
@@ -130,13 +130,15 @@ class Leaving:
         for name in sorted(record.value.keys() - _OF_NODES - {"scope", "metadata"}):
             self._report.lost(f"graph_node/{name}", _NO_FIELD, example=record.id)
         if len(node.labels) > 1:
-            self._report.lost("graph_node/labels", "an entity has one type", example=record.id)
+            self._report.lost(
+                "graph_node/labels", "an entity can have one type only", example=record.id
+            )
         self._count_origin(record, "graph_node/origin")
 
     def _take_entry(self, record: Sealed, entry: Entry) -> None:
         kind = _kind_of(entry)
         if kind is None or (kind != FACT and entry.text is None):
-            self._report.lost(record.type, "no text and no whole fact", example=record.id)
+            self._report.lost(record.type, "neither text nor a complete fact", example=record.id)
             return
         if record.type == "episodic":
             self._report.lost(record.type, "it becomes a plain memory", example=record.id)
@@ -174,7 +176,7 @@ class Leaving:
     def _count_origin(self, record: Sealed, name: str) -> None:
         origin = record.value.get("origin", {"provider": NAME})
         if origin.get("provider") != NAME:
-            reason = "COGX names the product and the id there, and nothing else"
+            reason = "COGX stores only the product and its ID"
             self._report.lost(name, reason, example=record.id)
 
     def _take_conversations(self) -> None:
@@ -194,7 +196,7 @@ class Leaving:
                 turns[whose].write(msgspec.json.encode(row_of_turn(event)) + b"\n")
                 self._count_turn(record, event)
             else:
-                reason = "COGX has messages, and nothing else of a conversation"
+                reason = "COGX stores only the messages of a conversation"
                 self._report.lost("session_event", reason, example=record.id)
         for name in {**starts, **turns}:
             start, identity = starts.get(name), name.removeprefix(f"{EPISODE}:")
@@ -211,7 +213,7 @@ class Leaving:
             if getattr(event, name) is not None:
                 self._report.lost(f"session_event/{name}", _NO_FIELD, example=record.id)
         if event.text is None:
-            reason = "a turn is a text"
+            reason = "a turn must be text"
             self._report.lost("session_event/text", reason, example=record.id)
 
     def _put(self, kind: str, row: Row) -> None:

@@ -41,5 +41,5 @@ def require_version(manifest: Row, *, any_version: bool) -> None:
     version = manifest.get("cogx_version")
     major = str(version).partition(".")[0] if type(version) is str else ""
     if not major.isdecimal() or not (any_version or int(major[:9]) == 0):
-        problem = f"version {str(version)[:40]!r} is not known; known is {VERSION}"
+        problem = f"version {str(version)[:40]!r} is not supported; supported: {VERSION}"
         raise MalformedError(problem, field=f"{MANIFEST}/cogx_version")

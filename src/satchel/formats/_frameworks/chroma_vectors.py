@@ -114,7 +114,7 @@ class Vectors:
 def _labels(stream: BinaryIO, folder: Path) -> dict[int, str]:
     data = stream.read(_MOST_NAMES + 1)
     if len(data) > _MOST_NAMES:
-        raise LimitError("the names of an index are too many", file=str(folder))
+        raise LimitError("an index has too many names", file=str(folder))
     try:
         found = unpickled(data)
     except MalformedError as error:
@@ -143,7 +143,7 @@ def _opened(path: Path) -> BinaryIO:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        problem = f"an index that cannot be read: {error.strerror}"
+        problem = f"an index cannot be read: {error.strerror}"
         raise MalformedError(problem, file=str(path), byte=0) from error
     return os.fdopen(handle, "rb")
 

@@ -60,11 +60,11 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
     """
     identity, document, metadata = row.get("id"), row.get("document"), row.get("metadata")
     if type(identity) is not str:
-        raise MalformedError("a record without an id", field="ids")
+        raise MalformedError("a record without an ID", field="ids")
     if document is not None and type(document) is not str:
-        raise MalformedError("a document that is no text", field="documents")
+        raise MalformedError("a document that is not text", field="documents")
     if metadata is not None and type(metadata) is not dict:
-        raise MalformedError("members that are no object", field="metadatas")
+        raise MalformedError("metadata that is not an object", field="metadatas")
     kept: Row = {}
     rest = dict(metadata or {})
     named = None if (document or "").strip() else text_in(rest)
@@ -103,20 +103,20 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     own = origin is not None and origin.provider == NAME
     kept = origin.as_written if own and origin is not None else {}
     lost = losses_of(record.value, _HELD)
-    lost |= {f"metadata/{name}": "another member has its name" for name in covered_by(entry)}
+    lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
     payload, document = payload_of(entry), entry.text
     named = kept.get(TEXT_MEMBER)
     if named in TEXTS and entry.text is not None and named not in payload:
         payload[named], document = entry.text, kept.get("document")
         if text_in(payload) != named:
-            lost["text"] = "another member would be taken for it"
+            lost["text"] = "it would be confused with another member"
     elif named is not None:
-        lost[f"text/{named}"] = "the text is written as the document"
+        lost[f"text/{named}"] = "the text is stored as the document"
     metadata = {name: part for name, part in payload.items() if _fits(name, restore(part))}
-    reason = "Chroma keeps texts, numbers, truth values and lists of one kind of them"
+    reason = "Chroma stores texts, numbers, booleans, and lists of one kind"
     lost |= {f"metadata/{name}": reason for name in sorted(payload.keys() - metadata.keys())}
     if not own or "revision" in record.value.get("origin", {}):
-        lost |= {"origin": "a record does not say where it came from"} if origin else {}
+        lost |= {"origin": "a record cannot store provenance"} if origin else {}
     for name, why in lost.items():
         report.lost(name, why, example=record.id)
     identity = origin.id if origin is not None and origin.id else record.id.partition(":")[2][:32]

@@ -217,19 +217,21 @@ def _count(record: Sealed, entry: Entry, labels: tuple[str, ...], report: Report
     value = record.value
     lost = dict.fromkeys(sorted(value.keys() - _HELD), _NO_FIELD)
     if record.type != "semantic":
-        lost["type"] = "an item does not say what part of memory it is"
+        lost["type"] = "an item cannot store the memory type"
     if entry.text is not None and entry.data is not None:
-        lost["data"] = "an item is a text or data"
+        lost["data"] = "an item must be a text or data"
     if entry.text is None:
-        lost |= dict.fromkeys(("kind", "metadata") & value.keys(), "an item of data has no other")
+        lost |= dict.fromkeys(
+            ("kind", "metadata") & value.keys(), "an item of data cannot have other members"
+        )
     again, _ = _said(_value(entry))
     if entry.text is not None and again.get("metadata", {}) != entry.metadata:
-        lost["metadata"] = "an item has a member of its own there"
+        lost["metadata"] = "an item uses that member itself"
     if entry.scope is not None and entry.scope != Scope(namespace=labels):
-        lost["scope"] = "a namespace is labels, whoever they are"
+        lost["scope"] = "a namespace has only labels"
     origin = value.get("origin", {"provider": NAME})
     if origin.get("provider") != NAME or origin.keys() & {"source", "revision"}:
-        lost["origin"] = "an item does not say where it came from"
+        lost["origin"] = "an item cannot store provenance"
     for name, reason in lost.items():
         report.lost(name, reason, example=record.id)
 

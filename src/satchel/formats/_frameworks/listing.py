@@ -51,7 +51,7 @@ class Listing:
                 yield record
             document.end()
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("there is no memory in this file", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=place.name)
 
     def _found(self, document: ForeignReader, reading: Reading, make: Make) -> Iterator[Model]:
         start = document.peek()
@@ -61,7 +61,7 @@ class Listing:
         elif start == "{":
             yield from self._object(document, reading, make)
         else:
-            raise MalformedError("no object and no list", line=document.line)
+            raise MalformedError("neither an object nor a list", line=document.line)
 
     def _object(self, document: ForeignReader, reading: Reading, make: Make) -> Iterator[Model]:
         around, within = Row(), Row()

@@ -77,9 +77,9 @@ def losses_of(value: Row, held: frozenset[str]) -> dict[str, str]:
     """
     lost = dict.fromkeys(sorted(value.keys() - held), "it has no such field")
     if value["type"] != "semantic":
-        lost["type"] = "it does not say what part of memory something is"
+        lost["type"] = "it cannot store the memory type"
     if value.get("text") is not None and value.get("data") is not None:
-        lost["data"] = "it keeps the text"
+        lost["data"] = "it stores the text"
     if value.get("scope", {}).get("namespace"):
         lost["scope/namespace"] = "it has no namespaces"
     return lost

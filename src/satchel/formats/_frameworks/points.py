@@ -94,7 +94,7 @@ def _id_of(row: Row) -> str:
     if type(found) is str and found:
         return found
     if type(found) is not int or not 0 <= found < _MOST_NUMBER:
-        raise MalformedError("a point without an id", field="id")
+        raise MalformedError("a point without an ID", field="id")
     return str(found)
 
 
@@ -130,7 +130,7 @@ def identity_of(record: Sealed, entry: Entry, report: Report) -> str | int:
             return int(origin.id)
         if _is_uuid(origin.id):
             return origin.id
-        report.lost("origin/id", "ids of Qdrant are numbers or UUIDs", example=record.id)
+        report.lost("origin/id", "Qdrant IDs must be numbers or UUIDs", example=record.id)
     return str(uuid5(_SPACE, repr((origin.provider, origin.source, origin.id, _owner(entry)))))
 
 
@@ -151,25 +151,25 @@ def vector_in(kept: Any, text: str | None, report: Report, example: str) -> Any:
         return None
     if isinstance(kept, dict) and kept.get("of") == mark_of(text or ""):
         return kept.get("numbers")
-    report.lost(VECTOR, "it was made of another text", example=example)
+    report.lost(VECTOR, "it was computed from another text", example=example)
     return None
 
 
 def _count(record: Sealed, entry: Entry, report: Report, *, own: bool) -> None:
     lost = losses_of(record.value, _HELD)
-    lost |= {f"metadata/{name}": "another member has its name" for name in covered_by(entry)}
+    lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
     origin = record.value.get("origin", {})
     named = entry.origin.as_written.get(TEXT_MEMBER) if own and entry.origin is not None else None
     if entry.text is not None and (named or _USUAL) in payload_of(entry):
-        lost[f"metadata/{named or _USUAL}"] = "the text has its name"
+        lost[f"metadata/{named or _USUAL}"] = "the text uses its name"
     if entry.text is None and entry.data is not None and _DATA in payload_of(entry):
-        lost[f"metadata/{_DATA}"] = "what it says has its name"
+        lost[f"metadata/{_DATA}"] = "the content uses its name"
     member = named if named in TEXTS else _USUAL
     if named not in (None, member):
-        lost[f"text/{named}"] = f"the text is written as `{member}`"
+        lost[f"text/{named}"] = f"the text is stored as `{member}`"
     if entry.text is not None and text_in({**payload_of(entry), member: entry.text}) != member:
-        lost["text"] = "another member would be taken for it"
+        lost["text"] = "it would be confused with another member"
     if origin and (not own or "revision" in origin):
-        lost["origin"] = "a point does not say where it came from"
+        lost["origin"] = "a point cannot store provenance"
     for name, reason in lost.items():
         report.lost(name, reason, example=record.id)

@@ -140,7 +140,7 @@ def make_store(connection: apsw.Connection, records: RecordSet, report: Report) 
             if isinstance(entry, Entry) and (entry.text is not None or entry.data is not None):
                 making.put(row_of(record, entry, report, in_sqlite), record.id)
             else:
-                report.lost(record.type, "an item is a text or data", example=record.id)
+                report.lost(record.type, "an item must be a text or data", example=record.id)
 
 
 def _migrated(connection: apsw.Connection, table: str) -> None:
@@ -167,13 +167,13 @@ class _Making:
         vectors = row.pop(VECTORS, {})
         if not self._there.add(f"{prefix}\0{key}".encode()):
             key = identity.partition(":")[2]
-            self._report.lost("origin/id", "another item has its key", example=identity)
+            self._report.lost("origin/id", "another item has the same key", example=identity)
             self._there.add(f"{prefix}\0{key}".encode())
         value = as_json(row.pop("value"), self._report)
         values = [prefix, key, value, *(plain(row.pop(name, None)) for name in _KNOWN[3:])]
         self._connection.execute(f"INSERT INTO {STORE} VALUES (?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 - our own
         for name in sorted(name for name, part in row.items() if part is not None):
-            self._report.lost(name, "no column of the store", example=identity)
+            self._report.lost(name, "not a column of the store", example=identity)
         if isinstance(vectors, dict):
             self._put_vectors(prefix, key, vectors, values[4])
 

@@ -113,7 +113,7 @@ class Graph:
 
 def _quoted(name: str) -> str:
     if "`" in name:
-        raise ValueError("a name that cannot be asked for")
+        raise ValueError("a name that cannot be queried")
     return f"`{name}`"
 
 
@@ -138,7 +138,7 @@ def _bound(path: Path) -> None:
 def _engine(module: str) -> Any:
     found = import_module(module)
     if not hasattr(found, "Database"):
-        raise ValueError(f"the installed package {module} is another one")
+        raise ValueError(f"the installed package {module} is a different one")
     return found
 
 

@@ -49,7 +49,7 @@ class Found(NamedTuple):
         if self.storage > engine.newest:
             raise MalformedError(
                 f"the file is of storage version {self.storage} of {engine.title}, and"
-                f" {engine.newest} is the newest that is read",
+                f" {engine.newest} is the newest supported",
                 file=name,
                 byte=len(engine.letters),
             )
@@ -64,7 +64,7 @@ class Found(NamedTuple):
         """Return what to do about a log that another version left."""
         release = _LAST_OF.get(self.storage, "the version that wrote it")
         return (
-            "What was written last is in the .wal file beside it. Open it once for writing with"
+            "The latest writes are in the .wal file next to it. Open it once for writing with"
             f" {self.engine.module} {release} and close it, then read it again."
         )
 

@@ -79,7 +79,7 @@ def rows_of(
     """
     path = graph_file(place)
     if path is None:
-        raise MalformedError("no graph of LadybugDB or Kuzu", file=place.name, byte=0)
+        raise MalformedError("not a LadybugDB or Kuzu graph", file=place.name, byte=0)
     source = place if path == place.path else Place(path)
     found = found_in(source.head)
     assert found is not None  # noqa: S101 - it was looked at above
@@ -129,7 +129,7 @@ class _Told:
             try:
                 value = _parsed(text) if text else None
             except (ValueError, RecursionError):  # engines of 2025 spoilt it as they wrote
-                self._report.note(f"`{name}` that is not JSON was kept as a text")
+                self._report.note(f"`{name}` that is not JSON was stored as text")
                 value = [text] if kind is list else text
             row[name] = value
         return {name: carry(value) for name, value in row.items()}
@@ -158,7 +158,7 @@ class _Told:
             if len(line) > self._most:
                 raise LimitError(f"a row is longer than {self._most} bytes", file=self._source.name)
             if not line.endswith(b"\n"):
-                raise self._damaged("the engine ended while it read the file")
+                raise self._damaged("the engine crashed while reading the file")
             told: list[Any] = json.loads(line)
             if told[0] == "end":
                 return
@@ -179,16 +179,16 @@ class _Told:
     def _nothing(self, others: list[str]) -> MalformedError:
         if "Record" in others and "Thing" in others:
             return MalformedError(
-                "this is a store of Satchel's own",
+                "this is a Satchel store",
                 file=self._source.name,
-                hint="Name its folder: satchel --store ladybug:///FOLDER",
+                hint="Use its folder: satchel --store ladybug:///FOLDER",
             )
         return MalformedError(
-            f"there is no {self._wanted.what} in this graph",
+            f"the graph contains no {self._wanted.what}",
             file=self._source.name,
             hint=None
             if _has_log(self._copy)
-            else "Where there was a .wal file beside it, put it there again.",
+            else "If it had a .wal file next to it, copy that file, too.",
         )
 
 
@@ -226,7 +226,7 @@ def _copy(source: Place, copy: Path) -> None:
             continue
         except OSError as error:
             raise MalformedError(
-                f"what is beside the graph cannot be read: {error.strerror}", file=str(beside)
+                f"files next to the graph cannot be read: {error.strerror}", file=str(beside)
             ) from error
         with os.fdopen(number, "rb") as stream:
             _write(stream, copy.with_name(copy.name + end))
@@ -238,7 +238,7 @@ def _write(stream: BinaryIO, path: Path) -> None:
             shutil.copyfileobj(stream, sink)
     except OSError as error:
         raise TargetError(
-            f"cannot keep a copy of the graph: {error.strerror or error}",
+            f"cannot copy the graph: {error.strerror or error}",
             file=tempfile.gettempdir(),
-            hint="Free some space there, or set TMPDIR to a larger folder.",
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
         ) from error

@@ -32,10 +32,10 @@ def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
     if isinstance(entry, Semantic):
         held |= _held_entities(entry)
         if entry.object is None and entry.predicate in WITHOUT:
-            reason = "what a fact without a predicate is called"
+            reason = "the name of a fact without a predicate"
             report.lost("predicate", reason, example=record.id)
         if _RESERVED & entry.metadata.keys() and not _is_ours(entry):
-            reason = "a name that Graphiti has for itself"
+            reason = "a name reserved by Graphiti"
             report.lost("metadata", reason, example=record.id)
     elif isinstance(entry, Episodic):
         if entry.text is None and entry.observation is not None:
@@ -47,7 +47,7 @@ def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
     _count_scope(record, entry, report)
     origin = entry.origin
     if origin is not None and not _is_ours(entry):
-        reason = "Graphiti does not say where a memory came from"
+        reason = "Graphiti does not record provenance"
         report.lost("origin", reason, example=record.id)
 
 
@@ -71,7 +71,7 @@ def _count_scope(record: Sealed, entry: Entry, report: Report) -> None:
     if scope is None:
         return
     if len(scope.namespace) != 1 or scope.user or scope.agent or scope.app or scope.run:
-        reason = "it becomes a group, which is all that Graphiti has"
+        reason = "it becomes a group; Graphiti has only groups"
         report.lost("scope", reason, example=record.id)
 
 
@@ -80,9 +80,9 @@ def count_node(record: Sealed, node: GraphNode, report: Report) -> None:
     for name in sorted(record.value.keys() - _OF_NODES - {"origin"}):
         report.lost(f"graph_node/{name}", _NO_FIELD, example=record.id)
     if not all(map(is_safe_label, node.labels)):
-        report.lost("graph_node/labels", "no label of Graphiti's", example=record.id)
+        report.lost("graph_node/labels", "not a Graphiti label", example=record.id)
     if node.origin is not None:
-        reason = "Graphiti does not say where a node came from"
+        reason = "Graphiti does not record provenance"
         report.lost("graph_node/origin", reason, example=record.id)
 
 

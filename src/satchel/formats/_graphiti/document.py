@@ -121,7 +121,7 @@ class Graph:
             EmptyInputError: If there was nothing at all.
         """
         if not self._counts:
-            raise EmptyInputError("there is no memory in this graph", file=self._file)
+            raise EmptyInputError("the graph contains no memories", file=self._file)
         for place, row in self._kept(FACTS):
             with self._refusing(place):
                 yield self._fact(row)
@@ -129,7 +129,7 @@ class Graph:
             with self._refusing(place):
                 yield from self._joints(row)
         if self._open_ends:
-            what = "ends of facts are not in the file; their ids are kept"
+            what = "ends of facts are not in the file; their IDs are kept"
             self._reading.report.note(f"{self._open_ends:,} {what}")
         for table in LINKS:
             for place, row in self._kept(table):
@@ -155,7 +155,9 @@ class Graph:
     def _note(self, record: GraphNode | Episodic, known: Known) -> None:
         identity = _identity(record)
         if not self._names.add(identity.encode(), _pack(known)):
-            self._reading.report.note(f"several things have one id, such as {identity[:_SHOWN]!r}")
+            self._reading.report.note(
+                f"several records have the same ID, such as {identity[:_SHOWN]!r}"
+            )
 
     def _found(self, identity: Any) -> Known | None:
         found = self._names.get(identity.encode()) if type(identity) is str else None
@@ -188,7 +190,7 @@ class Graph:
     def _link(self, table: str, row: Row) -> Iterator[Edge]:
         start, end = self._found(row[SOURCE]), self._found(row[TARGET])
         if start is None or end is None or not (start.standing and end.standing):
-            reason = "what it joins is not in the file"
+            reason = "its ends are not in the file"
             self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN])
         else:
             yield link_of(table, row, (start.standing, end.standing))

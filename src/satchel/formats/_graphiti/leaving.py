@@ -115,7 +115,7 @@ class Leaving:
     def _take_node(self, record: Sealed, node: GraphNode) -> None:
         name = node.name
         if name is None:
-            reason = "an entity has a name"
+            reason = "an entity must have a name"
             self._report.lost("graph_node", reason, example=record.id)
             return
         table, known = NODES, ""
@@ -140,7 +140,7 @@ class Leaving:
         if entry.text is None and content is None and entry.data is not None:
             content = msgspec.json.encode(entry.data).decode()
         if entry.text is None and content is None:
-            self._report.lost("episodic", "an episode is a text", example=record.id)
+            self._report.lost("episodic", "an episode must be text", example=record.id)
             return
         count_entry(record, entry, self._report)
         identity = self._identity(record.id, _known_id(entry))
@@ -151,7 +151,7 @@ class Leaving:
     def _take_fact(self, record: Sealed, entry: Semantic) -> None:
         entry = self._worded(record, entry)
         if entry.text is None:
-            self._report.lost("semantic", "a fact is a text", example=record.id)
+            self._report.lost("semantic", "a fact must be text", example=record.id)
             return
         count_entry(record, entry, self._report)
         group = self._group(group_of(entry.scope), record.id)
@@ -169,7 +169,7 @@ class Leaving:
         parts = (entry.subject, entry.predicate, entry.object)
         if entry.text is not None or None in parts:
             return entry
-        reason = "a fact is a sentence: its three parts make one"
+        reason = "a fact must be a sentence: its three parts are joined"
         self._report.lost("text", reason, example=record.id)
         return msgspec.structs.replace(entry, text=" ".join(map(str, parts)))
 
@@ -181,7 +181,11 @@ class Leaving:
         if edge.kind == "derives_from" and None not in ends:
             return  # the fact says it
         if table is None or ends[0] is None or ends[1] is None:
-            reason = "Graphiti has no such links" if table is None else "an end of it stays behind"
+            reason = (
+                "Graphiti does not support such links"
+                if table is None
+                else "one of its ends is not exported"
+            )
             self._report.lost("edge", reason, example=edge.kind[:_UUID])
             return
         known = edge.origin.id if edge.origin and edge.origin.provider == NAME else None
@@ -208,13 +212,13 @@ class Leaving:
             return self._made(name, label, group, key)
         end = self._found(known.decode())
         if entry.entities and end is not None and end.label != label:
-            reason = "another memory gave the entity of that name another type, or none"
+            reason = "another memory gives the entity of that name a different type, or none"
             self._report.lost("entities/entity_type", reason, example=record.id)
         return end
 
     def _made(self, name: str, label: str | None, group: str, key: bytes) -> End:
         if label is not None and not is_safe_label(label):
-            reason = "a type that is no label of Graphiti's"
+            reason = "a type that is not a valid Graphiti label"
             self._report.lost("entities/entity_type", reason, example=label[:_UUID])
             label = None
         row = own_node(name, label, group)
@@ -229,7 +233,7 @@ class Leaving:
         for parent in entry.parent_ids:
             end = self._found(parent)
             if end is None or end.label != EPISODES:
-                reason = "a fact is drawn from episodes"
+                reason = "a fact can derive from episodes only"
                 self._report.lost("parent_ids", reason, example=record.id)
             else:
                 found.append(end.identity)
@@ -267,7 +271,7 @@ class Leaving:
         if type(group) is not str or is_safe_group(group):
             return group
         if self._groups.add(f"{group}\0{example}".encode()):
-            reason = "letters, digits, - and _ are all that a group of Graphiti's may have"
+            reason = "a Graphiti group can contain only letters, digits, - and _"
             self._report.lost("scope", reason, example=group[:_GROUP_CHARS])
         plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in group[:_GROUP_CHARS])
         return f"{plain}-{blake3(group.encode()).hexdigest(4)}"
@@ -281,7 +285,7 @@ class Leaving:
                 known = entry.created_at or entry.occurred_at or entry.valid_from
                 row[name] = time_text(known or self._then)
                 if known is None:
-                    reason = "Graphiti wants a time: that of writing stands there"
+                    reason = "Graphiti requires a time: the time of writing was used"
                     self._report.lost("created_at", reason, example=record.id)
         return row
 

@@ -103,7 +103,7 @@ class Leaving:
             node = cast("GraphNode", record.model)
             thing = node.labels[0] if node.labels else ""
             if node.origin is None or node.origin.provider != NAME or thing not in self._things:
-                self._report.lost("graph_node", "not one of Letta's", example=record.id)
+                self._report.lost("graph_node", "not a Letta type", example=record.id)
             else:
                 numbers = node.origin.as_written.get(NUMBERS)
                 self._things[thing].append(with_numbers(dict(node.properties), numbers))
@@ -112,7 +112,7 @@ class Leaving:
         for record in self._records.of("session_event"):
             event = cast("SessionEvent", record.model)
             if event.origin is None or event.origin.provider != NAME:
-                reason = "a conversation that was not Letta's"
+                reason = "a conversation that does not come from Letta"
                 self._report.lost("session_event", reason, example=record.id)
             elif event.event == "message" and event.session is not None:
                 self._messages.setdefault(event.session, []).append(row_of(event))
@@ -129,7 +129,7 @@ class Leaving:
             if record.type not in MEMORIES:
                 continue
             if entry.text is None:
-                self._report.lost(record.type, "a block is text", example=record.id)
+                self._report.lost(record.type, "a block must be text", example=record.id)
                 continue
             own = label_of(entry)
             from_there = str(kept_of(entry.origin).get("id", ""))
@@ -193,7 +193,7 @@ class Leaving:
                 if row["label"] in there:
                     row["label"] = _unused(row["label"], labels)
                     labels.add(row["label"])
-                    reason = "another block of the agent has its label"
+                    reason = "another block of the agent has the same label"
                     self._report.lost("origin/id", reason, example=row["id"])
                 there.add(row["label"])
 
@@ -201,7 +201,7 @@ class Leaving:
         value = record.value
         limit = entry.origin.as_written.get("limit") if entry.origin is not None else None
         if type(limit) is int and limit < len(entry.text or ""):
-            reason = "the text is longer; the block gets room for it"
+            reason = "the text exceeds the block's limit, which is raised"
             self._report.lost("limit", reason, example=record.id)
         for name in sorted(value.keys() - _HELD):
             self._report.lost(name, _NO_FIELD, example=record.id)
@@ -210,14 +210,12 @@ class Leaving:
         origin = value.get("origin", {"provider": NAME})
         ours = origin.get("provider") == NAME
         if not ours or "revision" in origin:
-            self._report.lost(
-                "origin", "a block does not say where it came from", example=record.id
-            )
+            self._report.lost("origin", "a block cannot store provenance", example=record.id)
         is_agents = "origin" in value and ours and value.get("scope", {}).keys() <= {"agent"}
         if entry.scope is not None and not is_agents:
             self._report.lost("scope", _NO_FIELD, example=record.id)
         if own not in (None, label):
-            reason = "another block has its label"
+            reason = "another block has the same label"
             self._report.lost("origin/id", reason, example=record.id)
 
 

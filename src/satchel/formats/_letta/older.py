@@ -52,8 +52,10 @@ def renewed(old: Row, report: Report) -> Row:
     }
     for name in ("multi_agent_group", "updated_at"):
         if old.get(name) is not None:
-            report.lost(name, "the newer shape has no such member", example=_AGENT)
-    report.note(f"the older shape, version {old.get('version')}; it is written as the newer one")
+            report.lost(name, "the newer format has no such member", example=_AGENT)
+    report.note(
+        f"the older format, version {old.get('version')}; it is written as the newer format"
+    )
     document: Row = {"agents": [agent], "groups": [], "blocks": blocks, "files": [], "sources": []}
     document |= {"tools": tools, "mcp_servers": [], "metadata": {}}
     return document | ({"created_at": old["created_at"]} if "created_at" in old else {})
@@ -87,7 +89,7 @@ def _names(old: Row, report: Report) -> Row:
     """Return the names of the environment variables: their values are secrets and stay behind."""
     found = _rows(old, "tool_exec_environment_variables")
     for one in found:
-        reason = "its value is a secret; the name stays"
+        reason = "its value is a secret; only the name is kept"
         report.lost("tool_exec_environment_variables", reason, example=str(_key(one))[:80])
     return {str(_key(one)): "" for one in found}
 

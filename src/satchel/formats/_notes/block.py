@@ -16,7 +16,7 @@ _OWN = " (line ends of its own above: {})"
 _ANY_MARK = "<!-- satchel:"
 _BEGINS = re.compile(r"<!-- satchel:begin(?: \(line ends of its own above: ([12])\))?;[^\n]*-->")
 _ENDS = re.compile(r"<!-- satchel:end(?: ([0-9a-f]{16}))? -->")
-_HINT = "Put both marks back, each on a line of its own, or delete both."
+_HINT = "Restore both markers, each on its own line, or delete both."
 
 
 class Parted(NamedTuple):
@@ -73,12 +73,12 @@ def parted(text: str) -> Parted:
             elif _ENDS.fullmatch(bare) and start is not None and end is None:
                 end = after
             else:
-                raise MalformedError("the block of memory is damaged", line=number, hint=_HINT)
+                raise MalformedError("the memory block is damaged", line=number, hint=_HINT)
         at = after
     if start is None:
         return Parted(text, None, "")
     if end is None:
-        raise MalformedError("the block of memory has no end", line=first, hint=_HINT)
+        raise MalformedError("the memory block has no end marker", line=first, hint=_HINT)
     return Parted(text[:start], text[start:end], text[end:])
 
 

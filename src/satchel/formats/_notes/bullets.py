@@ -187,5 +187,5 @@ def words_in(record: Sealed, report: Report) -> str | None:
     words = entry.text if entry.text is not None else text_of(entry)
     if words or entry.text is not None:
         return words
-    report.lost(record.type, "a memory without words", example=record.id)
+    report.lost(record.type, "a memory without text", example=record.id)
     return None

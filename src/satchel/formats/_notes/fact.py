@@ -183,11 +183,11 @@ def _count(record: Sealed, fact: Fact, report: Report) -> None:
     said = {"name": slug(fact.text), "description": summary(fact.text)}
     for name, derived in said.items():
         if fact.metadata.get(name) == derived:
-            reason = f"a {name} that is what the text begins with is not kept"
+            reason = f"a {name} that repeats the start of the text is not written"
             report.lost(f"metadata/{name}", reason, example=record.id)
     for name in sorted(fact.metadata):
         if name not in said and _is_another(name, fact):
-            reason = "front matter says something else under this name"
+            reason = "front matter already uses this name"
             report.lost(f"metadata/{name}", reason, example=record.id)
 
 

@@ -42,7 +42,7 @@ def text_in(
             while more := stream.read(most + 1 - len(data)):
                 data += more
                 if len(data) > most:
-                    raise LimitError(f"a note has at most {most} bytes", field=file.name)
+                    raise LimitError(f"a note can have at most {most} bytes", field=file.name)
         return data.decode()
     except UnicodeDecodeError as error:
         problem = MalformedError("the text is not UTF-8", byte=error.start)

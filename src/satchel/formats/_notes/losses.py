@@ -14,7 +14,7 @@ def count_records(records: RecordSet, held: frozenset[str], report: Report) -> N
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
         if kind not in held | _OF_THE_TRANSFER:
-            report.lost(kind, "notes are memories in words, and nothing else", count=count)
+            report.lost(kind, "notes hold the text of memories only", count=count)
 
 
 def count_members(record: Sealed, held: frozenset[str], provider: str, report: Report) -> None:
@@ -31,5 +31,5 @@ def count_members(record: Sealed, held: frozenset[str], provider: str, report: R
         report.lost(name, "a note has no such field", example=record.id)
     origin = value.get("origin", {"provider": provider})
     if origin.get("provider") != provider or origin.keys() & {"source", "revision"}:
-        reason = "a note does not say where it came from"
+        reason = "a note cannot store provenance"
         report.lost("origin", reason, example=record.id)

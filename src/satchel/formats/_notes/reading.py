@@ -30,8 +30,8 @@ def memories_in(
     """
     alone = len(archive.files) == 1 and archive.files[0].info is None
     if alone and not archive.files[0].name.endswith(ENDING):
-        problem = "no archive, and no Markdown file by its name"
-        raise MalformedError(problem, file=place.name, byte=0, hint="Name the folder.")
+        problem = "not an archive, and not a Markdown file by its name"
+        raise MalformedError(problem, file=place.name, byte=0, hint="Use the folder.")
     start = _top_of(archive) if top is None and not alone else top or ""
     notes = list[File]()
     for file in archive.files:
@@ -39,7 +39,7 @@ def memories_in(
             notes.append(file)
         elif not _is_hidden(file, start):
             ending = file.name.rpartition(".")[2] if "." in file.name else "file"
-            reading.report.lost(f"*.{ending}", "a file that is no note", example=file.path)
+            reading.report.lost(f"*.{ending}", "not a note", example=file.path)
     names = {one.path.removeprefix(start) for one in notes}
     for file in notes:
         try:

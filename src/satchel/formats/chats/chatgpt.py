@@ -64,7 +64,7 @@ class ChatGPT:
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
-        read_only("an export of ChatGPT")
+        read_only("a ChatGPT export")
 
 
 def _taking(archive: Archive, file: File, rows: Rows) -> OfRows | None:

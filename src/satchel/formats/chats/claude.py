@@ -75,7 +75,7 @@ class Claude:
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
-        read_only("an export of Claude")
+        read_only("a Claude export")
 
 
 def _kind_of(archive: Archive, file: File) -> str:

@@ -70,7 +70,7 @@ class ClaudeCode:
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
-        read_only("a transcript of Claude Code")
+        read_only("a Claude Code transcript")
 
 
 def _parted(archive: Archive) -> tuple[dict[str, Archive], Archive]:

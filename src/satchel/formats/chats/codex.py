@@ -57,13 +57,13 @@ class Codex:
                 some = True
                 yield record
         if names.found:
-            kind = f"names in {_INDEX} of what is not there"
+            kind = f"names in {_INDEX} of missing files"
             reading.report.ignore(kind, count=len(names.found))
         require_some(some, place)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
-        read_only("a rollout of Codex")
+        read_only("a Codex rollout")
 
 
 def _is_in(archive: Archive, file: File) -> bool:

@@ -86,7 +86,7 @@ class Gemini:
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
-        read_only("an export of Gemini")
+        read_only("a Gemini export")
 
 
 def _is_ours(path: str) -> bool:

@@ -62,14 +62,14 @@ class Chroma:
                     count += 1
                     yield entry
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("there is no memory in it", file=place.name)
+                raise EmptyInputError("it contains no memories", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
         raise UsageError(
-            "Chroma's own database is only read",
+            "Chroma's own database is read-only",
             field="format",
-            hint="What a collection takes can be written: --format chroma_get.",
+            hint="To write what a collection accepts: --format chroma_get.",
         )
 
 
@@ -83,7 +83,7 @@ def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
     if len(said) <= _MOST_KEPT:
         reading.container["collections"] = said
     else:
-        reason = "what is said of it itself, since there are so many"
+        reason = "its details, since there are too many"
         reading.report.lost("collection", reason, count=len(said))
 
 
@@ -103,7 +103,7 @@ def entries_in(
                 reading.refuse(error.located(file=source.name))  # type: ignore[arg-type]
                 continue
             if vector is None:
-                reason = "it is neither in the index beside the database nor in the queue"
+                reason = "it is neither in the index next to the database nor in the queue"
                 reading.report.lost(VECTOR, reason, example=identity)
 
 

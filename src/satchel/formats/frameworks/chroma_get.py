@@ -58,7 +58,7 @@ class ChromaGet:
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
         lost_on_writing=(
-            "What part of memory something is, its kind and times, entities, provenance, salience,"
+            "Memory types, its kind and times, entities, provenance, salience,"
             " validity, edges, namespaces, the name of its collection, and members that are"
             " objects, null or lists of several kinds."
         ),
@@ -77,7 +77,7 @@ class ChromaGet:
             with place.open() as stream:
                 around = lists.read(stream, place, reading)
             if not lists.counts.get("ids"):
-                raise EmptyInputError("there is no memory in this file", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=place.name)
             for name, count in lists.counts.items():
                 if count != lists.counts["ids"]:
                     problem = f"there are {count} `{name}` for {lists.counts['ids']} `ids`"
@@ -121,7 +121,9 @@ class _Lists:
         document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
         around: Row = {}
         if document.peek() != "{":
-            raise MalformedError("no collection: no object", file=place.name, line=document.line)
+            raise MalformedError(
+                "not a collection: not an object", file=place.name, line=document.line
+            )
         for key in document.members():
             if key in _LISTS and document.peek() == "[":
                 self.counts[key] = 0
@@ -177,12 +179,12 @@ def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
         for record in in_order(records, {}):
             entry = record.model
             if not isinstance(entry, Entry) or (entry.text is None and not _was_one(entry)):
-                report.lost(record.type, "Chroma keeps texts", example=record.id)
+                report.lost(record.type, "Chroma stores text only", example=record.id)
                 continue
             row = row_of(record, entry, report)
             if not there.add(row["id"].encode()):
                 row["id"] = record.id.partition(":")[2]
-                report.lost("origin/id", "another record has its id", example=record.id)
+                report.lost("origin/id", "another record has the same ID", example=record.id)
                 there.add(row["id"].encode())
             _count(record, entry, report)
             if row[VECTOR] is not None and entry.origin is not None:
@@ -193,7 +195,7 @@ def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
                 value = row[member]
                 lists.add(name, _numbers(value) if member == VECTOR else value)
     if len(spaces) > 1:
-        reason = f"a collection has one way of comparing, these have {', '.join(sorted(spaces))}"
+        reason = f"a collection has one distance; these have {', '.join(sorted(spaces))}"
         report.lost(f"{VECTOR}/{SPACE}", reason, example=next(iter(spaces.values())))
         return USUAL
     return next(iter(spaces), USUAL)
@@ -213,7 +215,7 @@ def _require_length(lengths: dict[int, str | None], vector: Any, collection: str
         return
     said = ", ".join(f"{name or 'unknown'} ({size} numbers)" for size, name in lengths.items())
     raise UsageError(
-        f"vectors of several collections do not fit into one: {said}",
+        f"vectors of several collections do not fit into one collection: {said}",
         field="format",
         hint="Import each into its own bank: a chroma: address of the folder that ends in"
         f" ?collection={collection} is one alone.",
@@ -243,9 +245,9 @@ def _was_one(entry: Entry) -> bool:
 def _count(record: Sealed, entry: Entry, report: Report) -> None:
     """Count what the database has a place for, and what is returned has not."""
     if entry.created_at is not None:
-        report.lost("created_at", "what is returned has no times", example=record.id)
+        report.lost("created_at", "get() returns no times", example=record.id)
     if _was_one(entry) and entry.origin is not None and entry.origin.source is not None:
-        reason = "what is returned does not name its collection"
+        reason = "get() does not return the collection's name"
         report.lost("origin/source", reason, example=record.id)
 
 

@@ -40,7 +40,7 @@ class LangGraph:
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
         lost_on_writing=(
-            "What part of memory something is, tags, entities, provenance, salience, validity and"
+            "Memory types, tags, entities, provenance, salience, validity and"
             " edges; whether a label of a namespace is a user, an agent or a run."
         ),
         beside=frozenset({VECTORS}),
@@ -56,12 +56,12 @@ class LangGraph:
             for count, entry in enumerate(items_in(database, place.name, reading), 1):  # noqa: B007 - used below
                 yield entry
             for table in other_tables(database, TABLES):
-                reading.report.lost("table", "not one of the store's", example=table[:80])
+                reading.report.lost("table", "not a table of the store", example=table[:80])
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("there is no memory in this store", file=place.name)
+                raise EmptyInputError("the store contains no memories", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
-        count_others(records, writing.report, "a store of LangGraph")
+        count_others(records, writing.report, "a LangGraph store")
         with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
             made = Path(folder) / "made.db"
             try:
@@ -72,9 +72,9 @@ class LangGraph:
                         make_store(connection, records, writing.report)
             except apsw.Error as error:
                 raise TargetError(
-                    f"cannot make the database: {error}",
+                    f"cannot create the database: {error}",
                     file=tempfile.gettempdir(),
-                    hint="Free some space there, or set TMPDIR to a larger folder.",
+                    hint="Free disk space there, or set TMPDIR to a larger folder.",
                 ) from error
             with target.open() as sink, made.open("rb") as stream:
                 shutil.copyfileobj(stream, sink)

@@ -59,14 +59,14 @@ class LangGraphCheckpoints:
                 yield event
             _tell(database, reading)
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("there is no checkpoint in this file", file=place.name)
+                raise EmptyInputError("the file contains no checkpoints", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
         raise UsageError(
-            "checkpoints of LangGraph are only read",
+            "LangGraph checkpoints are read-only",
             field="format",
-            hint="Memories can be written into a store of LangGraph: --format langgraph.",
+            hint="To write memories into a LangGraph store: --format langgraph.",
         )
 
 
@@ -107,7 +107,7 @@ def _point(identity: Any, parent: Any, packed: list[Any], reading: Reading) -> P
         raise MalformedError("a checkpoint without `channel_values`", field="checkpoint")
     for name in _BOOKKEEPING:
         if found.get(name):
-            reason = "what the engine needs to go on with a run"
+            reason = "internal state for resuming a run"
             reading.report.lost(name, reason, example=identity[:80])
     return Point(
         id=identity,
@@ -137,10 +137,10 @@ def _tell(database: Database, reading: Reading) -> None:
     if database.columns(_WRITES):
         ((count,),) = list(database.rows(f"SELECT count(*) FROM {_WRITES}"))  # noqa: S608 - our own
         if count:
-            reason = "steps of a run; what came of them is in the checkpoints"
+            reason = "steps of a run; their results are in the checkpoints"
             reading.report.lost(_WRITES, reason, count=count)
     for table in other_tables(database, _KNOWN):
-        reading.report.lost("table", "not one of a checkpointer's", example=table[:80])
+        reading.report.lost("table", "not a checkpointer table", example=table[:80])
 
 
 FORMAT = LangGraphCheckpoints()

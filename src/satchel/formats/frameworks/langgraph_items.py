@@ -36,7 +36,7 @@ class LangGraphItems:
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
         lost_on_writing=(
-            "What part of memory something is, tags, entities, provenance, salience, validity and"
+            "Memory types, tags, entities, provenance, salience, validity and"
             " edges; whether a label of a namespace is a user, an agent or a run."
         ),
         beside=frozenset({VECTORS}),
@@ -53,7 +53,7 @@ class LangGraphItems:
         yield from _LISTING.read(place, reading, entry_of)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
-        count_others(records, writing.report, "a store of LangGraph")
+        count_others(records, writing.report, "a LangGraph store")
         container = container_of(records, _NAME)
         with target.open() as sink:
             rows = _rows(records, writing.report)
@@ -67,10 +67,10 @@ def _rows(records: RecordSet, report: Report) -> Iterator[dict[str, Any]]:
             row = row_of(record, entry, report)
             for name in ("expires_at", "ttl_minutes", VECTORS):
                 if row.pop(name, None) is not None:
-                    report.lost(name, "an item that is shown does not say it", example=record.id)
+                    report.lost(name, "an item as listed does not include it", example=record.id)
             yield row
         else:
-            report.lost(record.type, "an item is a text or data", example=record.id)
+            report.lost(record.type, "an item must be a text or data", example=record.id)
 
 
 FORMAT = LangGraphItems()

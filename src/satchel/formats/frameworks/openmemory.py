@@ -61,7 +61,7 @@ class OpenMemory:
             for file in archive.files:
                 if file.info is not None and not _has_backup(archive, file):
                     if file.name != _AGAIN:
-                        reading.report.lost(file.name, "a file of the backup that is no memory")
+                        reading.report.lost(file.name, "not a memory file")
                     continue
                 around = _around(archive, file, reading)
                 reading.container.update(around)
@@ -69,11 +69,11 @@ class OpenMemory:
                     some = True
                     yield entry
         if not some and not reading.report.total:
-            raise EmptyInputError("there is no memory in this backup", file=place.name)
+            raise EmptyInputError("the backup contains no memories", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
-        read_only("a backup of OpenMemory")
+        read_only("an OpenMemory backup")
 
 
 class _Tables:
@@ -164,7 +164,7 @@ def _entry(row: Row, tables: _Tables, reading: Reading) -> Semantic | None:
     """Return a memory as an entry; None for one that was deleted there."""
     identity, text = text_in(row, "id"), row.get("content")
     if type(text) is not str:
-        raise MalformedError("`content` is missing, or no text", field="content")
+        raise MalformedError("`content` is missing, or not text", field="content")
     if row.get("state") == _DELETED:
         reading.report.lost(_MEMORIES, "deleted there", example=identity)
         return None

@@ -45,7 +45,7 @@ class QdrantPoints:
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
         lost_on_writing=(
-            "What part of memory something is, its kind and times, entities, provenance, salience,"
+            "Memory types, its kind and times, entities, provenance, salience,"
             " validity, edges and namespaces."
         ),
         beside=frozenset({VECTOR}),
@@ -72,14 +72,14 @@ def _rows(records: RecordSet, there: Keyed, report: Report) -> Iterator[dict[str
     for record in in_order(records, {}):
         entry = record.model
         if not isinstance(entry, Entry) or not _says_something(entry):
-            report.lost(record.type, "a point is a text or data", example=record.id)
+            report.lost(record.type, "a point must be a text or data", example=record.id)
             continue
         row = row_of(record, entry, report)
         if not there.add(repr(row["id"]).encode()):
-            report.lost(record.type, "another point has its id", example=record.id)
+            report.lost(record.type, "another point has the same ID", example=record.id)
             continue
         if entry.origin is not None and entry.origin.provider == NAME and entry.origin.source:
-            reason = "a list of points does not name its collection"
+            reason = "a list of points does not include the collection's name"
             report.lost("origin/source", reason, example=record.id)
         yield row
 

@@ -38,7 +38,7 @@ class Cognee:
         ),
         lost_on_writing=(
             "Procedural and working memory, salience, expiry, links that are not of a fact, tags of"
-            " a fact, and of conversations all but what was said. Episodic memory becomes plain."
+            " a fact, and of conversations all but the messages. Episodic memory becomes plain."
         ),
     )
 

@@ -48,7 +48,7 @@ class Graphiti:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), exact=True),
         lost_on_writing=(
             "Procedural, working and identity memory, tags, confidence and salience, provenance,"
-            " more than one entity of a memory, and who a group is."
+            " more than one entity of a memory, and what a group stands for."
         ),
     )
 
@@ -67,7 +67,9 @@ class Graphiti:
         with closing(Leaving(records, writing.report, then)) as leaving:
             leaving.gather()
             if writing.vectors is not None and writing.vectors.count:
-                writing.report.note("vectors of the bank stay there: Graphiti makes its own")
+                writing.report.note(
+                    "the bank's vectors are not exported: Graphiti computes its own"
+                )
             with target.open() as sink:
                 if writing.compress:
                     with compressing(sink) as packed:
@@ -94,7 +96,9 @@ def _from_json(place: Place, reading: Reading) -> Iterator[Model]:
             document = reader_of(stream, place, reading)
             reading.line = lambda: document.line
             if document.peek() != "{":
-                raise MalformedError("no graph: no object", file=place.name, line=document.line)
+                raise MalformedError(
+                    "not a graph: not an object", file=place.name, line=document.line
+                )
             for key in document.members():
                 if key in CALLED and document.peek() == "[":
                     arrays.append(key)
@@ -113,7 +117,7 @@ def _from_json(place: Place, reading: Reading) -> Iterator[Model]:
 def _require_bound(around: Row, place: Place, reading: Reading) -> None:
     bound = reading.limits.entry_bytes // 2
     if len(msgspec.json.encode(around)) > bound:
-        problem = f"what is around the graph is more than {bound} bytes"
+        problem = f"the data around the graph exceeds {bound} bytes"
         raise LimitError(problem, file=place.name, line=reading.line())
 
 

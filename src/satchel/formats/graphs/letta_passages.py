@@ -63,14 +63,14 @@ class LettaPassages:
                 else:
                     reading.report.lost(file.name, "a file without passages")
         if not count:
-            raise EmptyInputError("there is no passage in this file", file=place.name)
+            raise EmptyInputError("the file contains no passages", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         report, container = writing.report, _container(records)
         for section, number in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
             if kind not in _TAKEN:
-                report.lost(kind, "archival memory is passages alone", count=number)
+                report.lost(kind, "archival memory consists of passages only", count=number)
         is_list = writing.bank is not None or container.get("shape", "list") == "list"
         with target.open() as sink:
             sink.write(b"[" if is_list else b'{"passages": [')
@@ -120,7 +120,7 @@ def _document(document: ForeignReader, reading: Reading) -> Any:
             else:
                 around.update(escape_keys([(key, document.value())]))
     else:
-        raise MalformedError("no passages: no list and no object", line=document.line)
+        raise MalformedError("not passages: neither a list nor an object", line=document.line)
     document.end()
     if around:
         reading.container["fields"] = around
@@ -147,7 +147,7 @@ def _rows(records: RecordSet, report: Report) -> Iterator[Row]:
         for record in records.of(kind):
             entry = cast("Entry", record.model)
             if entry.text is None:
-                report.lost(kind, f"a {PASSAGE} is text", example=record.id)
+                report.lost(kind, f"a {PASSAGE} must be text", example=record.id)
                 continue
             for name, reason in losses_of(record, entry).items():
                 report.lost(name, reason, example=record.id)

@@ -52,12 +52,12 @@ class AgentsMd:
     info: ClassVar[Info] = Info(
         title="AGENTS.md and CLAUDE.md",
         suffixes=("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"),
-        spec="instructions of Codex and Claude Code in 2026, and a block of ours in them",
+        spec="instructions of Codex and Claude Code in 2026, with a Satchel block",
         checked="2026-11-22",
         traits=Traits(
             components=frozenset(Component), exact=True, ordered=False, plain=True, within=True
         ),
-        lost_on_writing="Everything but the words of memories, and which component they are of.",
+        lost_on_writing="Everything but the text and type of memories.",
     )
 
     def recognises(self, place: Place) -> bool:
@@ -88,7 +88,7 @@ class AgentsMd:
                     some = True
                     yield entry
         if not some and not reading.report.left_out and not reading.only_ours:
-            raise EmptyInputError("there is nothing in this file", file=place.name)
+            raise EmptyInputError("the file is empty", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         report = writing.report
@@ -125,7 +125,7 @@ def _files(archive: Archive, reading: Reading, place: Place) -> Iterator[tuple[F
     if len(archive.files) == 1 and archive.files[0].info is None:
         file = archive.files[0]
         if not file.name.endswith(".md") and file.name not in _ALONE:
-            problem = "no archive, and no Markdown file by its name"
+            problem = "not an archive, and not a Markdown file by its name"
             raise MalformedError(problem, file=place.name, byte=0)
         text = text_in(archive, file, reading, place, MOST_WITHIN)
         _note_imports(list(imports_in(text)), reading)
@@ -154,7 +154,7 @@ def _files(archive: Archive, reading: Reading, place: Place) -> Iterator[tuple[F
                 missing.append(named)
     _note_imports(missing, reading)
     if others := len(by_path) - len(done):
-        reading.report.note(f"files that are no instructions, and were not read: {others}")
+        reading.report.note(f"files skipped, since they are not instructions: {others}")
 
 
 def _is_rule(path: str) -> bool:
@@ -164,7 +164,7 @@ def _is_rule(path: str) -> bool:
 def _note_imports(names: list[str], reading: Reading) -> None:
     if names:
         shown = ", ".join(f"@{name}" for name in dict.fromkeys(names[:5]))
-        reading.report.note(f"files that the instructions name, and that were not read: {shown}")
+        reading.report.note(f"files referenced by the instructions, not read: {shown}")
 
 
 def imports_in(text: str) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _memories(file: File, text: str, reading: Reading) -> Iterator[Entry]:
         if found.outside and not found.outside.strip():
             reading.container[_AROUND] = [found.before, found.after]
     if not found.is_as_written:
-        reading.report.note("the block of memory was changed by somebody")
+        reading.report.note("the memory block was edited")
     return _entries(file, found, reading)
 
 
@@ -229,7 +229,7 @@ def _there(target: Target, writing: Writing) -> Parted | None:
         ) from None
     if not found.is_as_written and not writing.replacing:
         raise TargetExistsError(
-            "somebody changed what is between the marks",
+            "the text between the markers was edited",
             file=str(target.path),
             hint="Import the file to keep it, or use --overwrite to replace it.",
         )
@@ -258,7 +258,7 @@ def _count_told(told: Sealed | None, there: Parted, writing: Writing) -> None:
     if said != there.outside:
         writing.around = True
         if told is not None:
-            reason = "the file has instructions of its own, which stay"
+            reason = "the file has other instructions, which are kept"
             writing.report.lost(told.type, reason, example=told.id)
 
 
@@ -288,9 +288,9 @@ def _bounded(items: Iterator[Item], target: Target) -> Iterator[Item]:
 
 def _too_much(target: Target) -> TargetError:
     return TargetError(
-        f"the file would have more than {MOST_WITHIN:,} bytes, which no agent reads",
+        f"the file would have more than {MOST_WITHIN:,} bytes, more than any agent reads",
         file=str(target.path),
-        hint="Write less: --type, --tag, --since.",
+        hint="Narrow the export: --type, --tag, --since.",
     )
 
 

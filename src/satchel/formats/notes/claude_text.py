@@ -71,7 +71,7 @@ class ClaudeText:
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), ordered=False, plain=True),
         lost_on_writing=(
-            "Everything but the words of memories, the day that they were made, and the kinds"
+            "Everything but the text and creation day of memories, and the kinds"
             " career, project and preference."
         ),
     )
@@ -83,7 +83,7 @@ class ClaudeText:
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         with opened(place, reading.limits) as archive:
             if place.head.startswith(ZIP_MAGIC):
-                raise MalformedError("an archive is no text", file=place.name, byte=0)
+                raise MalformedError("an archive is not text", file=place.name, byte=0)
             most = reading.limits.line_bytes
             text = text_in(archive, archive.files[0], reading, place, most)
         with closing(Keyed()) as seen:
@@ -92,7 +92,7 @@ class ClaudeText:
                 yield said.entry(seen)
         if not count:
             raise EmptyInputError(
-                "there is no memory in this text: none begins with a date in brackets",
+                "no memories found: no line starts with a date in brackets",
                 file=place.name,
             )
 
@@ -160,7 +160,7 @@ def _said_in(text: str, reading: Reading) -> Iterator[_Memory]:
             known = _BY_HEADING.get(name.casefold())
             section, tags = known or _OTHER, () if known else (name,)
         elif line.strip() and not line.startswith(_FENCE):
-            reading.report.lost("line", "a line that is no memory", example=f"line {number}")
+            reading.report.lost("line", "a line that is not a memory", example=f"line {number}")
     yield from last
 
 
@@ -181,7 +181,7 @@ def _counted(record: Sealed, entry: Entry, section: _Section, report: Report) ->
         held.add("kind")
     day = (entry.created_at or "")[:10]
     if day and entry.created_at != day + _MIDNIGHT:
-        report.lost("created_at", "a day, without a time of it", example=record.id)
+        report.lost("created_at", "only the day, without the time", example=record.id)
     count_members(record, frozenset(held), NAME, report)
     return f"[{day or _UNKNOWN}] - "
 

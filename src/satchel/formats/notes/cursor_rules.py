@@ -38,7 +38,7 @@ class CursorRules:
         spec="Cursor, .cursor/rules/*.mdc, in 2026",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, ordered=False, plain=True),
-        lost_on_writing="Everything but the words of memories, and which component they are of.",
+        lost_on_writing="Everything but the text and type of memories.",
     )
 
     def recognises(self, place: Place) -> bool:
@@ -59,7 +59,7 @@ class CursorRules:
             some = True
             yield entry
         if not some:
-            raise EmptyInputError("there is nothing in this rule", file=place.name)
+            raise EmptyInputError("the rule is empty", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         count_records(records, frozenset(Component), writing.report)
@@ -81,11 +81,11 @@ class CursorRules:
 def _front(place: Place, reading: Reading) -> Front:
     with opened(place, reading.limits) as archive:
         if place.head.startswith(ZIP_MAGIC):
-            raise MalformedError("an archive is no rule", file=place.name, byte=0)
+            raise MalformedError("an archive is not a rule", file=place.name, byte=0)
         text = text_in(archive, archive.files[0], reading, place, MOST_WITHIN)
     front = split(text)
     if not front.is_there:
-        raise MalformedError("a rule begins with front matter", file=place.name, line=1)
+        raise MalformedError("a rule must start with front matter", file=place.name, line=1)
     return front
 
 

@@ -66,8 +66,8 @@ class MarkdownMemory:
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True, ordered=False, folder=True),
         lost_on_writing=(
-            "Conversations, edges, files, scope, entities, confidence, provenance, and the members"
-            " of a memory that are not its words; the words themselves are written."
+            "Conversations, edges, files, scope, entities, confidence, provenance, and the "
+            "members of a memory other than its text."
         ),
     )
 
@@ -87,7 +87,7 @@ class MarkdownMemory:
                 some = True
                 yield entry
         if not some and not reading.report.left_out:
-            raise EmptyInputError("there is no memory in these notes", file=place.name)
+            raise EmptyInputError("the notes contain no memories", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         count_records(records, frozenset(Component), writing.report)
@@ -171,10 +171,10 @@ class _Leaving:
             return
         words = entry.text if entry.text is not None else text_of(entry)
         if not words and entry.text is None:
-            self._report.lost(record.type, "a memory without words", example=record.id)
+            self._report.lost(record.type, "a memory without text", example=record.id)
             return
         if len(self._paths) >= MOST_FILES:
-            self._report.lost(record.type, f"a folder has at most {MOST_FILES:,} notes")
+            self._report.lost(record.type, f"a folder can have at most {MOST_FILES:,} notes")
             return
         path = self._free(path_of(entry, words))
         text = file_of(record, entry, path, self._report)

@@ -67,7 +67,7 @@ class Ama:
         traits=Traits(components=frozenset(Component), exact=True, streams=True, keeps_ids=True),
         lost_on_writing=(
             "Edges, graph nodes, sessions, files and every other record that is not an entry. "
-            "What Astrocyte has no member for comes back from `_satchel`, but not from Astrocyte."
+            "What AMA cannot hold is stored in `_satchel`, which Astrocyte ignores."
         ),
     )
 
@@ -94,7 +94,7 @@ class Ama:
                 else:
                     yield entry
             if archive.count == archive.header.memory_count == 0:
-                raise EmptyInputError("there is no memory in this file", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=place.name)
             found.tell(reading)
 
     def as_asked(self, entry: Entry, writing: Writing) -> Entry:
@@ -105,7 +105,7 @@ class Ama:
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
             if kind not in COMPONENTS and kind not in _OF_THE_TRANSFER:
-                report.lost(kind, "an archive holds memories only", count=count)
+                report.lost(kind, "an archive can hold memories only", count=count)
         container = _container(records, report)
         own = Outgoing(writing)
         header = _header(records, container, writing, own.maker)
@@ -144,7 +144,7 @@ def _judge_count(archive: Archive, reading: Reading) -> None:
         raise problem
     missing = archive.header.memory_count - archive.count
     if missing > 0:
-        reading.report.lost("record", "the header counts it, and it is not there", count=missing)
+        reading.report.lost("record", "counted by the header, but missing", count=missing)
     else:
         reading.report.note(problem.message)
 
@@ -178,19 +178,19 @@ class _Found:
         self._own.tell(reading)
         report = reading.report
         if self._members.unbelieved:
-            reason = "it does not fit the rest of its line"
+            reason = "it contradicts the rest of its line"
             report.lost(SATCHEL, reason, count=self._members.unbelieved)
         if self._embeddings and self._model is None:
             report.note(
-                f"{self._embeddings} embeddings are kept to be written back; the file does not say"
-                " which model made them, so recall makes its own"
+                f"{self._embeddings} embeddings are kept for re-export only; the file names no "
+                "model, so recall computes its own"
             )
         elif self._embeddings:
             report.note(
                 f"{self._embeddings} embeddings of {self._model} are kept with the memories"
             )
         if self._times:
-            report.note(f"{self._times} times name no exact moment; they are kept as written")
+            report.note(f"{self._times} times are not exact; they are kept as written")
 
 
 def _model_of(extra: dict[str, Any]) -> str | None:
@@ -207,7 +207,7 @@ def _container(records: RecordSet, report: Report) -> Row:
     """Return what was around the records, when one archive was the only one."""
     found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
     if len(found) > 1:
-        report.note("the memories of several archives get a header of their own")
+        report.note("the memories of several archives get a new header")
         return {}
     return dict(found[0].get("container", {})) if found else {}
 
@@ -297,7 +297,7 @@ class _Lines:
 
     def _careful(self, record: Sealed) -> Row:
         for name in record.unknown:
-            self._writing.report.lost(name, "no member of ours", example=record.id)
+            self._writing.report.lost(name, "not a member of this format", example=record.id)
         entry = self._wanted(cast("Entry", record.model))
         bare = self._own.maker is not None
         return line_of(record, entry, self._bank, nonce=self._nonce, bare=bare)
@@ -310,9 +310,14 @@ class _Lines:
     def tell(self, report: Report) -> None:
         """Say what was left out because nobody asked for it."""
         if self._embeddings:
-            report.note(f"{self._embeddings} embeddings are left out: --include-embeddings")
+            report.note(
+                f"{self._embeddings} embeddings were not exported; to include them: "
+                "--include-embeddings"
+            )
         if self._entities:
-            report.note(f"{self._entities} entities are left out: --include-entities")
+            report.note(
+                f"{self._entities} entities were not exported; to include them: --include-entities"
+            )
 
 
 def _as_asked(entry: Entry, writing: Writing) -> Entry:

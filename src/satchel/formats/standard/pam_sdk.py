@@ -38,7 +38,7 @@ from satchel.seal.sealing import seal
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
 _CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
-_NO_PLACE = "the SDK has no place for it"
+_NO_PLACE = "the SDK cannot hold it"
 
 # `pam_version` is the first member that the SDK writes; only plain texts may stand before it.
 _JSON_START = re.compile(rb'\s*\{\s*(?:"[a-z_]+"\s*:\s*"[^"\\]*"\s*,\s*)*"pam_version"\s*:')
@@ -97,7 +97,7 @@ class PamSdk:
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         components = _Writer(writing.report).components(records)
         if len(writing.keys) > 1:
-            writing.report.note("a file of the SDK has one signature; only the first key signed")
+            writing.report.note("an SDK file has one signature; only the first key signed")
         document = make_document(
             components,
             _envelope(records, writing),
@@ -124,7 +124,7 @@ def _collect(document: SdkDocument) -> dict[str, _Held]:
         if digest(text.encode()) != entry.id:
             # A squatted id would later keep the real entry out as a duplicate.
             raise MalformedError(
-                "the id is not that of the content", field=f"{entry.pointer}/id"
+                "the ID does not match the content", field=f"{entry.pointer}/id"
             ).located(file=document.name, **entry.place)
         links = (*entry.value["parent_ids"], *entry.value.get("source_event_ids", ()))
         held[entry.id] = _Held(entry.component, entry.pointer, entry.place, text, links)
@@ -198,10 +198,10 @@ class _Writer:
         for member in record.unknown:
             self._report.lost(member, _NO_PLACE, example=record.id)
         if found.defaulted:
-            self._report.note("what is absent here is written as the SDK's default")
+            self._report.note("absent members are written as the SDK's default")
         entry = make_entry(record.type, found.members)
         if entry["id"] in self._taken:
-            self._report.lost(record.type, "the same entry is in the file", example=record.id)
+            self._report.lost(record.type, "the file already has the same entry", example=record.id)
         else:
             self._made[record.id] = entry
             self._taken.add(entry["id"])
@@ -234,9 +234,7 @@ def _envelope(records: RecordSet, writing: Writing) -> dict[str, Any]:
     }
     headers = [record.model for record in records.of("source") if _is_header(record)]
     if len(headers) > 1:
-        writing.report.note(
-            "the records come from several files of the SDK; none of their headers is kept"
-        )
+        writing.report.note("the records come from several SDK files; their headers are dropped")
         return envelope
     for header in headers:
         found = cast("Source", header).container

@@ -47,8 +47,8 @@ class Aletheia:
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True),
         lost_on_writing=(
-            "Points to return to that no distillation made, file contents kept beside the log, and"
-            " edges that lead out of the file."
+            "Checkpoints not created by a distillation, file contents stored outside the log, "
+            "and edges out of the file."
         ),
     )
 
@@ -88,7 +88,7 @@ def container_of(records: RecordSet, report: Report) -> Row:
             continue
         found = source.container
         if last and last.get("nous") != found.get("nous") and not found.get("whole"):
-            report.lost("container", "only one agent has a place", example=record.id)
+            report.lost("container", "only one agent can be stored", example=record.id)
         last = found
     return last
 

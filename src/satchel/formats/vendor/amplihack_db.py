@@ -102,7 +102,7 @@ class AmplihackDb:
                         where = Where(_TABLES[array], number)
                         yield from gathering.node(where, array, row, scope, _in_json)
             if not gathering.nodes:
-                raise EmptyInputError("there is no memory in this database", file=place.name)
+                raise EmptyInputError("the database contains no memories", file=place.name)
             for kind in EDGES:
                 for number, row in enumerate(tables.rows(array_of(kind))):
                     scope = tables.owners.of_edge(row)
@@ -153,7 +153,7 @@ class _Tables:
         """Say what there is besides, and stays behind."""
         self.owners.close()
         for table in other_tables(self._database, _KNOWN):
-            self._report.lost("table", "not one of amplihack's", example=table[:80])
+            self._report.lost("table", "not an amplihack table", example=table[:80])
 
     def _agents(self) -> list[str]:
         tables = (_TABLES[FACTS], _TABLES[EPISODES])
@@ -193,9 +193,9 @@ def _write(path: Path, agent: str, leaving: Leaving, writing: Writing) -> None:
                         connection.execute(f"CREATE INDEX {name} ON {_TABLES[array]}({column})")
     except apsw.Error as error:
         raise TargetError(
-            f"cannot make the database: {error}",
+            f"cannot create the database: {error}",
             file=tempfile.gettempdir(),
-            hint="Free some space there, or set TMPDIR to a larger folder.",
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
         ) from error
 
 
@@ -228,7 +228,9 @@ def _values(
     for row in leaving.rows(array):
         more = sorted(row.keys() - set(names))
         for name in more:
-            writing.report.lost(name, "no column of the database", example=str(row[names[0]])[:80])
+            writing.report.lost(
+                name, "not a column of the database", example=str(row[names[0]])[:80]
+            )
         row["agent_id"] = agent
         yield tuple(_as_text(row[name]) if name in _IN_JSON else row[name] for name in names)
 

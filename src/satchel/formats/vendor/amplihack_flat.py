@@ -75,16 +75,16 @@ class AmplihackFlat:
                         error.field = f"{where}/{error.field}" if error.field else where
                         reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
             if count == 0:
-                raise EmptyInputError("there is no memory in this database", file=place.name)
+                raise EmptyInputError("the database contains no memories", file=place.name)
             for name in other_tables(database, frozenset(_NEEDED)):
-                reading.report.lost("table", "not one of amplihack's", example=name[:80])
+                reading.report.lost("table", "not an amplihack table", example=name[:80])
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
         raise UsageError(
-            "amplihack's flat memory is only read",
+            "amplihack's flat memory is read-only",
             field="format",
-            hint="Its hierarchical memory can be written: amplihack, or amplihack_db.",
+            hint="To write hierarchical memory: amplihack or amplihack_db.",
         )
 
 

@@ -65,15 +65,15 @@ class AmplihackGraph:
                     if scope is not None:
                         gathering.edge(where, _KINDS[array], row, scope)
             if not gathering.nodes:
-                raise EmptyInputError("there is no memory in this graph", file=place.name)
+                raise EmptyInputError("the graph contains no memories", file=place.name)
             yield from gathering.rest()
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
         raise UsageError(
-            "amplihack's graphs are only read",
+            "amplihack's graphs are read-only",
             field="format",
-            hint="Its JSON and its SQLite database can be written: amplihack, or amplihack_db.",
+            hint="To write JSON or an SQLite database: amplihack or amplihack_db.",
         )
 
 

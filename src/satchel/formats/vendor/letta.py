@@ -86,7 +86,7 @@ class Letta:
         reading.container.update({"fields": fields, "lists": lists})
         for name, part in fields.items():
             if type(part) is list and part:
-                what = f"{len(part)} of {name!r} are kept as they are, and are no memory here"
+                what = f"{len(part)} of {name!r} are kept as data, not as memories"
                 reading.report.note(what)
         yield from _Found(document, place, reading).records()
 
@@ -115,7 +115,9 @@ def _document(place: Place, reading: Reading) -> Row:
     if type(found) is str:  # some files are a JSON text inside JSON
         found = _value(BytesIO(found.encode()), place, bound)
     if type(found) is not dict or not (is_older(found) or type(found.get("agents")) is list):
-        raise MalformedError("no agent file: it has no list `agents`", file=place.name, line=1)
+        raise MalformedError(
+            "not an agent file: the list `agents` is missing", file=place.name, line=1
+        )
     return found
 
 
@@ -157,7 +159,7 @@ class _Found:
                 yield node_of(row, thing, source)
         if code:
             self._reading.report.note(
-                f"{code} tools came with source code: it is kept as data and never run"
+                f"{code} tools have source code: it is stored as data and never executed"
             )
 
     def _names(self) -> tuple[str | None, dict[str, str]]:

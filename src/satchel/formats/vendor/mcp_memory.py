@@ -82,7 +82,7 @@ class McpMemory:
             for count, entry in enumerate(found, 1):  # noqa: B007 - it is used below
                 yield entry
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("there is no memory in this file", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         require_no_server(target.path)
@@ -177,7 +177,7 @@ def _entries(row: Row, line: int, types: Types, reading: Reading) -> list[Semant
         return [relation_of(row)]
     if type(kind) is not str:
         raise MalformedError("a line without a `type`", field="type")
-    reason = "no entity and no relation: the server deletes it when it writes"
+    reason = "neither an entity nor a relation: the server deletes such lines"
     reading.report.lost("line", reason, example=f"line {line}")
     return []
 

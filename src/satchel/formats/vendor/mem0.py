@@ -48,7 +48,7 @@ _EMPTY_RESULTS = re.compile(rb'\s*\{[^{}\[\]]*"results"\s*:\s*\[\s*\]')
 _MEMORY_TYPES = ("semantic", "procedural")
 _OF_THE_TRANSFER = ("source", "receipt")
 _MOST_RUNS = 10_000
-_LEFT_THERE = "the history and the vectors of Mem0's own store are in no export of Mem0"
+_LEFT_THERE = "a Mem0 export does not include the history and vectors of Mem0's own store"
 
 _Rows = Generator[Model, None, int]
 _Map = Callable[[Row], Entry]
@@ -91,7 +91,7 @@ class Mem0:
             elif start == "{":
                 count = yield from _object(document, reading)
             else:
-                problem = "no Mem0 export: no object and no list"
+                problem = "not a Mem0 export: neither an object nor a list"
                 raise MalformedError(problem, line=document.line)
             document.end()
             _note_what_is_missing(reading, count)
@@ -107,7 +107,7 @@ class Mem0:
                 _write_results(sink, records, container, report)
                 return
             for record, _ in _triples(records):
-                reason = "a bare list or a single memory has no place for relations"
+                reason = "a bare list or a single memory cannot hold relations"
                 report.lost(RELATION, reason, example=record.id)
             if shape == "one" and records.count("semantic") + records.count("procedural") == 1:
                 sink.writelines(_json(row, report) for row in _rows(records, runs, report))
@@ -208,13 +208,15 @@ def _note_what_is_missing(reading: Reading, count: int) -> None:
     around = reading.container.get("fields", {})
     total = around.get("count")
     if isinstance(total, int) and total > count:
-        reading.report.note(f"the file says there are {total} memories and holds {count}")
+        reading.report.note(f"the file declares {total} memories and contains {count}")
         reading.missing = total - count
     elif around.get("next"):
         reading.missing = 1
-        reading.report.note("this is one page of several; read the next ones too")
+        reading.report.note("this is one page of several; export the next pages too")
     elif total is None and count == _DEFAULT_PAGE:
-        reading.report.note("exactly 20 memories, which is where get_all() stops unless told more")
+        reading.report.note(
+            "exactly 20 memories, the default limit of get_all(); the export may be incomplete"
+        )
 
 
 # -- writing -------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def _container(records: RecordSet, report: Report) -> Row:
     for source in records.of("source"):
         container = source.value.get("container", {})
         if source.value.get("format") == NAME and "fields" in container:
-            reason = "the memories of several files have one place for what was around them"
+            reason = "the members around the memories of several files cannot all be kept"
             report.lost("container", reason, example=source.id)
     return {}
 
@@ -264,7 +266,7 @@ def _rows_of(kind: str, records: RecordSet, report: Report) -> Iterator[Row]:
                 report.note(_LEFT_THERE)
             yield row
         elif not _is_relation(entry):
-            report.lost(record.type, "Mem0 keeps text only", example=record.id)
+            report.lost(record.type, "Mem0 stores text only", example=record.id)
 
 
 def _triples(records: RecordSet) -> Iterator[tuple[Sealed, Semantic]]:

@@ -82,7 +82,7 @@ class ChatDistiller:
                 else:
                     found.setdefault(finding.text.casefold(), finding)
         if not summary:
-            summary = "messages without words"
+            summary = "messages without text"
         return Distillate(summary, list(found.values()), left)
 
     def _asked(self, stretch: list[Turn], summary: str) -> _Answer:
@@ -97,7 +97,7 @@ class ChatDistiller:
             answer = _Answer("")
         if not answer.summary.strip():
             raise InferenceError(
-                f"{self.model} gave no JSON object with a summary",
+                f"{self.model} returned no JSON object with a summary",
                 hint="Distil without a model: --distiller extractive.",
             )
         return answer

@@ -109,7 +109,7 @@ def _first(turns: Iterable[Turn]) -> str:
         words = " ".join(turn.text[:_LONGEST].split())
         if words and turn.role.casefold() in SPEAKERS:
             return words
-    return f"{count:,} messages without words"
+    return f"{count:,} messages without text"
 
 
 def _summary(best: list[tuple[float, int, str]]) -> str:

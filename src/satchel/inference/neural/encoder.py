@@ -90,7 +90,7 @@ class CrossEncoder:
         types = np.array([[0] * len(first) + [1] * len(second)], np.int64)
         found = _run(self._session, self._output, (ids, np.ones_like(ids), types), self.model)
         if found.shape != (1, 1) or not np.isfinite(found).all():
-            raise InferenceError(f"{self.model} gives what is not one number for a pair of texts")
+            raise InferenceError(f"{self.model} does not return one number for each pair of texts")
         return float(found[0][0])
 
 
@@ -170,7 +170,7 @@ class Network:
             return bytes(4 * self.dimensions)
         raw: bytes = self._run(session, cut).astype("<f4").tobytes()
         if len(raw) != 4 * self.dimensions:
-            raise InferenceError(f"{self.model} gives vectors of different lengths")
+            raise InferenceError(f"{self.model} returns vectors of different lengths")
         return raw
 
     def _run(self, session: Any, cut: list[int]) -> Any:
@@ -183,7 +183,7 @@ class Network:
         if whole.ndim > 1:
             whole = whole.mean(axis=0) if self._pool == "mean" else whole[0]
         if whole.ndim != 1 or not np.isfinite(whole).all():
-            raise InferenceError(f"{self.model} gives what is no vector of numbers")
+            raise InferenceError(f"{self.model} returns a value that is not a vector of numbers")
         length = np.sqrt(np.square(whole).sum())
         return whole / length if length else whole
 
@@ -242,9 +242,9 @@ def read_model(file: Path, digest: str | None = None) -> bytes:
     found = sha256(raw).hexdigest()
     if digest is not None and found != digest:
         raise InferenceError(
-            f"this is not the model that is known: its SHA-256 is {found}",
+            f"not the expected model: its SHA-256 is {found}",
             file=str(file),
-            hint="Install it again, or name the folder of a model of your own: inference.folder.",
+            hint="Reinstall it, or set the folder of another model: inference.folder.",
         )
     return raw
 
@@ -254,7 +254,7 @@ def _require_pieces(session: Any, model: str) -> None:
     if not {_FED[0]} <= set(names) <= set(_FED):
         raise InferenceError(
             f"{model} takes {', '.join(names)[:200]}, not pieces of texts",
-            hint=f"A model of the family of BERT takes {', '.join(_FED)}.",
+            hint=f"A BERT model takes {', '.join(_FED)}.",
         )
 
 
@@ -289,7 +289,7 @@ def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
     try:
         return runtime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its own errors have no class in common
-        raise InferenceError(f"{name} is no model that can be run: {_line(error)}") from error
+        raise InferenceError(f"{name} is not a model that can be run: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:

@@ -67,7 +67,7 @@ def from_folder(folder: Path) -> Network:
     longest = _told(folder / "sentence_bert_config.json").get("max_seq_length", LONGEST)
     if type(longest) is not int or not _LEAST_PIECES <= longest <= _MOST_PIECES:
         raise InferenceError(
-            f"max_seq_length is from {_LEAST_PIECES} to {_MOST_PIECES}",
+            f"max_seq_length must be from {_LEAST_PIECES} to {_MOST_PIECES}",
             file="sentence_bert_config.json",
         )
     pool = _pool(_told(folder / "1_Pooling" / "config.json"))
@@ -89,7 +89,7 @@ def cross_encoder_from_folder(folder: Path) -> CrossEncoder:
     longest = _told(folder / "config.json").get("max_position_embeddings", _MOST_PIECES)
     if type(longest) is not int or longest < _LEAST_PAIR:
         raise InferenceError(
-            f"max_position_embeddings is {_LEAST_PAIR} or more", file="config.json"
+            f"max_position_embeddings must be {_LEAST_PAIR} or more", file="config.json"
         )
     name = f"onnx:{folder.resolve().name}"
     longest = min(longest, _MOST_PIECES)
@@ -122,7 +122,7 @@ def _pool(told: dict[str, Any]) -> str:
     raise InferenceError(
         f"pooling by {', '.join(sorted(ways))[:200]} is not known",
         file="1_Pooling/config.json",
-        hint="Known: the mean of the tokens, and the first one (cls).",
+        hint="Supported: the mean of the tokens, and the first token (cls).",
     )
 
 
@@ -136,5 +136,5 @@ def _told(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InferenceError("it cannot be read as JSON", file=file.name) from error
     if not isinstance(found, dict):
-        raise InferenceError("this is no table of settings", file=file.name)
+        raise InferenceError("not a table of settings", file=file.name)
     return found

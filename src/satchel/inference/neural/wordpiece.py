@@ -138,13 +138,13 @@ def read_tokenizer(file: Path) -> WordPieces:
         model, normal = told["model"], told.get("normalizer") or {}
         numbers = dict[str, int](model["vocab"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InferenceError("this is no tokenizer", file=file.name) from error
+        raise InferenceError("not a tokenizer", file=file.name) from error
     kinds = model.get("type", "WordPiece"), normal.get("type")
     if kinds != ("WordPiece", "BertNormalizer"):
         raise InferenceError(
             f"a tokenizer of the kind {kinds[0]}, {kinds[1]} is not known",
             file=file.name,
-            hint="Take a model with the tokenizer of BERT, such as MiniLM, BGE or GTE in English.",
+            hint="Use a model with a BERT tokenizer, such as MiniLM, BGE or GTE for English.",
         )
     return _vocabulary(numbers, file, small=bool(normal.get("lowercase", True)))
 
@@ -154,7 +154,9 @@ def _vocabulary(numbers: dict[str, int], file: Path, *, small: bool) -> WordPiec
         type(each) is int and 0 <= each < len(numbers) + _FURTHER for each in numbers.values()
     )
     if not whole or not {_START, _END, _UNKNOWN} <= numbers.keys():
-        raise InferenceError(f"a vocabulary has {_START}, {_END} and {_UNKNOWN}", file=file.name)
+        raise InferenceError(
+            f"a vocabulary must have {_START}, {_END} and {_UNKNOWN}", file=file.name
+        )
     return WordPieces(numbers, small=small)
 
 

@@ -192,9 +192,9 @@ def _opened(learnt: bytes) -> "array[int]":
     try:
         told = opener.decompress(learnt, size + 1)
     except zlib.error as error:
-        raise ValueError("what was learnt of a bank is damaged") from error
+        raise ValueError("the learned word weights of a bank are damaged") from error
     if len(told) != size:
-        raise ValueError("what was learnt of a bank is damaged")
+        raise ValueError("the learned word weights of a bank are damaged")
     return _read(_COUNT, told)
 
 
@@ -252,7 +252,7 @@ def _kept() -> _Kept:
         raise InferenceError(
             "the table of the built-in embedder is damaged",
             file=_FILE.name,
-            hint="Install satchel again.",
+            hint="Reinstall satchel.",
         )
     scales = _read("f", whole[: _SCALE_BYTES * PIECES])
     return _Kept(whole.cast("b"), scales, revision)

@@ -51,7 +51,7 @@ class GptTokens:
                 from bpe_openai._bindings import tokenizer_for_encoding
         except ImportError as error:
             raise MissingExtraError(
-                "counting the tokens of GPT needs its vocabulary",
+                "counting GPT tokens needs its vocabulary",
                 hint="pip install 'satchel[tokens]'; without it they are estimated.",
             ) from error
         self.name = vocabulary

@@ -22,10 +22,10 @@ def group_of(fold: Fold, source: str, count: int, at: str) -> Sealed:
         UsageError: If there is no such import, it is complete, or these are too many at once.
     """
     if count > MOST_IN_GROUP:
-        raise UsageError(f"{count} records at once are more than {MOST_IN_GROUP}")
+        raise UsageError(f"{count} records in one batch exceed the limit of {MOST_IN_GROUP}")
     batch = fold.batch(source)
     if batch is None or batch.closed is not None:
-        what = "there is no import" if batch is None else "the import is complete:"
+        what = "no such import" if batch is None else "the import is complete:"
         raise UsageError(f"{what} {source}", hint="Append its source record first.")
     return seal(Receipt(action=GROUP, result={"source": source, "records": count}, at=at))
 

@@ -141,7 +141,7 @@ class UnnamedImport:
             UsageError: If a record says something of others.
         """
         if any(row.type in FOLDED for row in rows):
-            raise UsageError("a record that says something of others needs a named import")
+            raise UsageError("a record about other records needs a named import")
         place, count, arrived = self._open[-1]
         if self._digests and count + len(rows) <= GROUP_RECORDS:
             self._open[-1] = (place, count + len(rows), arrived)

@@ -72,11 +72,11 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
     """
     wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
     if wrong is not None:
-        raise UsageError(f"a record of type {wrong.type} is kept beside the log")
+        raise UsageError(f"a record of type {wrong.type} is stored outside the log")
     if batch is not None and any(record.type == "erasure" for record in records):
-        raise UsageError("what was erased stays so, so it is no part of an import")
+        raise UsageError("an erasure cannot be part of an import")
     if any(map(starts_epoch, records)):
-        raise UsageError("a decision about the whole bank is not appended like a record")
+        raise UsageError("a decision about the whole bank cannot be appended like a record")
 
 
 def require_given(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
@@ -93,7 +93,7 @@ def require_given(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader)
             and growing.isdisjoint(given.sessions)
             and not any(_has_grown(reader, found, name, given.size) for name in given.sessions)
         ):
-            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+            raise ChangedError("it was changed by another process", hint="Read it again.")
         models = [one.model for one in ticket.records]
         changing.update(model.target for model in models if isinstance(model, Status))
         growing.update(each.session or "" for each in models if isinstance(each, SessionEvent))
@@ -121,7 +121,7 @@ def looked_at(records: Sequence[Sealed], batch: str | None = None) -> list[Loggi
     opened = [forms.get(one.id) or next(whole) for one in records]
     for (found, _), record in zip(opened, records, strict=True):
         if found.id != record.id or found.type != record.type:
-            raise MalformedError("the bytes are those of another record", field="id")
+            raise MalformedError("the bytes belong to another record", field="id")
     return [_logging(*one) for one in opened]
 
 
@@ -159,9 +159,9 @@ def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStor
         return ReadOnlyStoreError(
             f"this machine's key may not add to the bank: {writer.did},"
             f" {authority.why_not(writer.did)}",
-            hint="It does not come back. Give the machine another one: satchel key rotate writer.",
+            hint="It cannot be reinstated. Create a new writer key: satchel key rotate writer.",
         )
     return ReadOnlyStoreError(
         "this machine's key may not add to the bank",
-        hint="An owner has to admit it: satchel bank admit.",
+        hint="An owner must admit it: satchel bank admit.",
     )

@@ -48,7 +48,7 @@ class KeyDecider(Decider):
             records, old = list[Sealed](), self.owner
             for new in heirs:
                 if not is_new(found.authority.keys, new.did):
-                    raise UsageError(f"{new.did} had a part in the bank already", field="key")
+                    raise UsageError(f"{new.did} already had a role in the bank", field="key")
                 records.append(succeeding(self.bank, old, new, self.clock(), *self.also))
                 old = new
             return records, given_up
@@ -77,17 +77,16 @@ class KeyDecider(Decider):
             if there is None or (there.action != REVOKED and action == REVOKED):
                 if key == self.owner.did and (action == REVOKED or keys.owners == {key}):
                     raise UsageError(
-                        "the key would have to say so of itself, and nobody would own the bank",
+                        "a key cannot revoke itself as the last owner of the bank",
                         field="key",
-                        hint="Put another in its place first: satchel key rotate.",
+                        hint="Replace it first: satchel key rotate.",
                     )
                 if key in keys.owners and len(keys.owners) <= keys.threshold:
                     raise UsageError(
-                        f"{len(keys.owners) - 1} owners would be left, and {keys.threshold} have"
-                        " to sign what is decided",
+                        f"{len(keys.owners) - 1} owners would remain, and {keys.threshold} "
+                        "must sign decisions",
                         field="key",
-                        hint="Take in another first, or ask for fewer signatures: satchel bank"
-                        " owners.",
+                        hint="Add another owner first, or lower the threshold: satchel bank owner.",
                     )
                 if action == REVOKED or key in keys.owners | keys.writers:
                     drawn.append(
@@ -142,9 +141,10 @@ class KeyDecider(Decider):
             keys = found.authority.keys
             if not 1 <= threshold <= len(keys.owners):
                 raise UsageError(
-                    f"the bank has {len(keys.owners)} owners, so from 1 to that many can sign",
+                    f"the bank has {len(keys.owners)} owners, so the threshold must be between "
+                    "1 and that",
                     field="threshold",
-                    hint="Take in another first: satchel bank owner add.",
+                    hint="Add another owner first: satchel bank owner add.",
                 )
             if threshold != keys.threshold:
                 by = (self.owner, *self.also)
@@ -206,12 +206,14 @@ class KeyDecider(Decider):
                 decision != one.decision for one in authority.decided
             ):
                 raise UsageError(
-                    "the bank went on since this was proposed", hint="Propose it again."
+                    "the bank changed since this was proposed", hint="Propose it again."
                 )
 
 
 def _require_room(keys: Keys, key: str) -> None:
     if keys.ending(key) is not None:
-        raise UsageError("the key ended in this bank, and does not come back", field="key")
+        raise UsageError(
+            "the key was retired or revoked in this bank, and cannot be reinstated", field="key"
+        )
     if len(keys.owners) >= MOST_OWNERS:
-        raise UsageError(f"a bank has at most {MOST_OWNERS} owners", field="key")
+        raise UsageError(f"a bank can have at most {MOST_OWNERS} owners", field="key")

@@ -53,16 +53,18 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
                 said[one.model.entry] = one.model
     _require_brought(writing, bank, fold, records, brought)
     if said.keys() != forms.keys():
-        raise RedactionRefusedError("a redaction is logged with the form that it puts there")
+        raise RedactionRefusedError("a redaction must be logged with its redacted form")
     if not said:
         return []
     rows = [] if tree is None else writing.get(bank, list(said))
     if tree is None or len(rows) < len(said):
-        raise RedactionRefusedError("what is redacted is not in the log")
+        raise RedactionRefusedError("the record to redact is not in the log")
     require_leaves(tree, bank, rows)
     for row in rows:
         if fold.is_erased(row.id, fold.size) or row.type not in _REDACTABLE:
-            raise RedactionRefusedError("only memories that are there are redacted", field=row.id)
+            raise RedactionRefusedError(
+                "only memories that are present can be redacted", field=row.id
+            )
     emptied.places.extend(row.seq for row in rows)
     emptied.side.update(left_to_do(writing, bank, rows))
     return [_replaced(fold, row, forms[row.id], said[row.id], before) for row in rows]
@@ -85,12 +87,13 @@ def _require_brought(
     And that a memory that comes to a log which says in which form it has to stand comes in that.
     """
     if brought and writing.get(bank, list(brought)):
-        raise RedactionRefusedError("an import redacts only what it brings itself")
+        raise RedactionRefusedError("an import can redact only its own records")
     for row in (one.row for one in records if one.row.type in _REDACTABLE):
         result = fold.redacted(row.id, fold.size)
         if result is not None and digest(row.body or b"") != result:
             raise RedactionRefusedError(
-                "the memory came redacted before, and is not taken in another form", field=row.id
+                "the memory was imported redacted, and cannot be imported in another form",
+                field=row.id,
             )
 
 
@@ -102,19 +105,19 @@ def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, befor
     last = fold.redaction(row.id, before)
     if said.fields or last is None or not fold.batch_number(last[0]):
         raise RedactionRefusedError(
-            "a whole memory takes the place of a redacted one only where an import brought that",
+            "a full memory can replace a redacted one only if an import brought that one",
             field=row.id,
         )
     if (model.id, str(model.__struct_config__.tag)) != (row.id, row.type):
         raise RedactionRefusedError(
-            "it was logged as another type of memory, and cannot change that", field=row.id
+            "it was logged with another type, which cannot change", field=row.id
         )
 
 
 def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:
     opened = opened_body(row, fold.redacted(row.id, before))
     if opened is None:
-        raise RedactionRefusedError("the bytes of the entry do not hold", field=row.id)
+        raise RedactionRefusedError("the bytes of the entry do not verify", field=row.id)
     try:
         _, model = opened_form(body, said.result)
         if model.nonce is None:

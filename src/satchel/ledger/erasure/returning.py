@@ -35,8 +35,8 @@ class Erased:
         """
         if row not in self:
             raise VerificationError(
-                f"record {row.seq} is empty, and nobody erased it",
-                hint="The store was changed from outside. See: satchel doctor.",
+                f"record {row.seq} is empty, but no erasure is logged",
+                hint="The store was changed by another program. See: satchel doctor.",
             )
 
     def require_kept(self, row: Row) -> None:
@@ -47,14 +47,14 @@ class Erased:
         """
         if self._fold.has_erasures and row in self:
             raise VerificationError(
-                f"record {row.seq} was erased, and has its bytes again",
-                hint="The store was changed from outside. See: satchel doctor --repair.",
+                f"record {row.seq} was erased, but has its bytes again",
+                hint="The store was changed by another program. See: satchel doctor --repair.",
             )
         at = bisect_left(self.removed, row.seq) if self.removed else 0
         redacted = self._fold.redacted(row.id, self._size)
         if redacted is None and at < len(self.removed) and self.removed[at] == row.seq:
             raise VerificationError(
-                f"record {row.seq} was erased on this machine, or redacted, and the store that was"
-                " put back has it again",
-                hint="An owner erases it once more: satchel bank accept-loss.",
+                f"record {row.seq} was erased or redacted on this machine, and the rolled-back "
+                "store has it again",
+                hint="An owner can erase it again: satchel bank accept-loss.",
             )

@@ -79,7 +79,9 @@ def emptied_by(
     if not wanted:
         return Emptied([], {})
     if found := wanted.keys() & {one.row.id for one in records}:
-        raise ErasureRefusedError("a record is not erased as it is logged", field=found.pop())
+        raise ErasureRefusedError(
+            "a record cannot be erased while it is being logged", field=found.pop()
+        )
     rows = [] if tree is None else writing.get(bank, list(wanted))
     if tree is not None:
         require_leaves(tree, bank, rows)
@@ -112,7 +114,7 @@ def _require_unerased(fold: Fold, records: Sequence[Logging]) -> None:
     for one in records:
         if fold.is_erased(one.row.id, before):
             raise ErasureRefusedError(
-                "the record was erased, so it is not taken again", field=one.row.id
+                "the record was erased, so it cannot be added again", field=one.row.id
             )
 
 
@@ -128,7 +130,7 @@ def _require_erasable(fold: Fold, row: Row) -> None:
         return
     if row.type not in ERASABLE:
         raise ErasureRefusedError(
-            f"a record of type {row.type} is no memory: without it the log could not be read",
+            f"a record of type {row.type} is not a memory: the log could not be read without it",
             field=row.id,
         )
     retired, _ = fold.standing(row.id, row.seq, fold.size)
@@ -136,5 +138,5 @@ def _require_erasable(fold: Fold, row: Row) -> None:
         raise ErasureRefusedError(
             "the record is current",
             field=row.id,
-            hint="Only what was superseded or deleted can be erased. Delete it first.",
+            hint="Only superseded or deleted records can be erased. Delete it first.",
         )

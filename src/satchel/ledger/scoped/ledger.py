@@ -28,7 +28,7 @@ from satchel.seal.tokens.token import Permission
 ADDING = frozenset({Permission.WRITE, Permission.DERIVE, Permission.REDACT})
 """What lets something be added to a bank."""
 
-_OUTSIDE = "the token does not allow this to be added"
+_OUTSIDE = "the token does not allow adding this"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class ScopedLedger(Ledger):
             SatchelError: As ``Ledger.reading``.
         """
         if self._needed is None:
-            raise PermissionRefusedError("this asks for no permission, so a token does not open it")
+            raise PermissionRefusedError("this is not covered by any token permission")
         with self.inner.reading(fresh=fresh) as view:
             self._held.require(self._needed, view)
             yield view if self._held.chain.is_wildcard else self._part(view)

@@ -183,7 +183,7 @@ class ScopedView(View):
         Raises:
             UnknownBlobError: Always.
         """
-        raise UnknownBlobError("there is no such blob here", field=digest)
+        raise UnknownBlobError("no such blob", field=digest)
 
 
 def ends_of(model: Model) -> frozenset[str]:

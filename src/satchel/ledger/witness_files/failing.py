@@ -50,5 +50,5 @@ class _Naming:
 
 def _unreadable(path: Path, error: OSError) -> WitnessError:
     return WitnessError(
-        f"cannot read: {error.strerror}", file=str(path), hint="Check who may read it."
+        f"cannot read: {error.strerror}", file=str(path), hint="Check its permissions."
     )

@@ -25,8 +25,8 @@ MAX_LINE = 4096
 """Bytes of a line with its LF; a head has about 600."""
 
 DAMAGED = (
-    "Keep a copy of the file, it may be proof. If the bank itself is as you know it, move the"
-    " file away: the witness starts again with the bank's next commit."
+    "Keep a copy of the file as evidence. If the bank itself is correct, move the file away: the "
+    "witness is recreated by the bank's next commit."
 )
 """What to do about a damaged witness."""
 
@@ -90,7 +90,7 @@ def framed(body: bytes) -> bytes:
         raise WitnessError(
             f"a head of {len(body)} bytes is too long to be witnessed",
             field="head.counts",
-            hint="Was it made by another program?",
+            hint="Was it written by another program?",
         )
     return b"%04x %b %b\n" % (len(body), _checksum(body), body)
 
@@ -122,9 +122,9 @@ def checked_head(value: dict[str, Any], bank: str | None = None) -> Witnessed:
     found = parse_head(value)
     verdict = check_head(value, found)
     if not verdict.valid:
-        raise MalformedError(f"the head's signature does not hold: {verdict.problem}")
+        raise MalformedError(f"the head's signature is not valid: {verdict.problem}")
     if bank is not None and found.signed.bank != bank:
-        raise MalformedError(f"the head is of another bank: {found.signed.bank}")
+        raise MalformedError(f"the head belongs to another bank: {found.signed.bank}")
     return Witnessed(head=found.signed, signed=canonical(value))
 
 
@@ -164,7 +164,7 @@ def tail_of(handle: int) -> Tail:
             raise damage("the last line was changed after it was recorded", byte=end)
     line = before.rpartition(b"\n")[2]
     if end and not line:
-        raise damage("there is no line at the end", byte=end)
+        raise damage("the last line is missing", byte=end)
     return Tail(line, end, closed=True, size=size)
 
 

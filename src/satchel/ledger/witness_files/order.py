@@ -24,7 +24,7 @@ def covers(handle: int, newest: Tail, last: Witnessed | None, new: Witnessed) ->
     if epoch < last.head.epoch:
         raise WitnessError(
             f"this head is of epoch {epoch}, and epoch {last.head.epoch} was witnessed",
-            hint="The bank was rolled back or restored meanwhile: open it again.",
+            hint="The bank was rolled back or restored by another process: open it again.",
         )
     for line in backwards(handle, newest):
         held = witnessed(line, bank)

@@ -65,7 +65,7 @@ class Links:
             source, target = self._id(draft.source), self._id(draft.target)
             if source is None or target is None:
                 side = "source" if source is None else "target"
-                raise MalformedError(f"its {side} was left out", field=side)
+                raise MalformedError(f"its {side} was skipped", field=side)
             return msgspec.structs.replace(draft, source=source, target=target)
         if isinstance(draft, Entry) and draft.parent_ids:
             found = filter(None, map(self._id, draft.parent_ids))

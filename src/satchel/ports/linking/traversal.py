@@ -234,6 +234,6 @@ def _in_order(step: tuple[str, Linked]) -> tuple[tuple[int, str, str, str], str]
 
 def _refuse(hops: int, budget: int) -> None:
     if not 1 <= hops <= MOST_HOPS:
-        raise ValueRefusedError(f"a walk takes 1 to {MOST_HOPS} steps", field="hops")
+        raise ValueRefusedError(f"a traversal can have 1 to {MOST_HOPS} steps", field="hops")
     if budget < 1:
-        raise ValueRefusedError("a walk looks at 1 link at least", field="budget")
+        raise ValueRefusedError("a traversal must follow at least 1 link", field="budget")

@@ -84,15 +84,15 @@ class Meaning:
         try:
             embedder = embedders(made)
             if embedder is None:
-                self.note = f"questions are not handed to {made.model}, so words alone count"
+                self.note = f"queries are not sent to {made.model}; searched by words only"
                 return
             (raw,) = made.embedder(embedder).embed([text])
         except SatchelError as error:
-            self.note = f"{made.model} did not answer, so words alone count: {error.message}"
+            self.note = f"{made.model} did not respond; searched by words only: {error.message}"
             return
         numbers = unpack(f"<{made.dimensions}f", raw)
         if not any(numbers):
-            self.note = f"{made.model} knows none of the words, so words alone count"
+            self.note = f"{made.model} knows none of the words; searched by words only"
         else:
             self._vector = numbers
             self._asked = Asked(numbers, size_of(made.generation))

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from satchel.errors import StoreError
 from satchel.ledger.view import View
-from satchel.memory.parts import is_id
+from satchel.memory.parts import Component, is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
@@ -18,6 +18,7 @@ from satchel.recall.ranking.order import Question, Ranking
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
 
+_MEMORIES = frozenset(map(str, Component))
 _FEW_LEFT = 30
 _NEXT_NEAREST = 1000
 _HOPPED_FROM = 5
@@ -102,9 +103,21 @@ class Pool:
         found = self._rows([place for place in threads if place > 0])
         return {place: row for place, row in found.items() if row.run == threads[place]}
 
-    def _rows(self, places: Sequence[int]) -> dict[int, Row]:
-        rows = self._view.nominal(places)
-        return {place: row for place, row in rows.items() if self._wanted.matches(row)}
+    def _rows(self, places: Sequence[int], *, memories: bool = False) -> dict[int, Row]:
+        """Return the rows at positions that are wanted; none is left out for an edit of it.
+
+        Args:
+            places: The positions.
+            memories: Whether all of them should be memories.
+        """
+        found = self._view.nominal(places)
+        rows = {place: row for place, row in found.items() if self._wanted.matches(row)}
+        excluded = [row for place, row in found.items() if place not in rows]
+        self._view.require_excluded(excluded)
+        if memories:
+            others = sorted(row.seq for row in excluded if row.type not in _MEMORIES)
+            self._view.verified_columns(others)
+        return rows
 
     def _near(self, known: Mapping[int, Row]) -> dict[int, Row]:
         """Return what means nearly the same; filters may leave little of the first.
@@ -117,11 +130,11 @@ class Pool:
         nearest = max(NEAREST, self._most)
         places = self._meaning.nearest(nearest)
         rows = {place: known[place] for place in places if place in known}
-        rows |= self._rows([place for place in places if place not in known])
+        rows |= self._rows([place for place in places if place not in known], memories=True)
         if self._told is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
             return dict(islice(rows.items(), nearest))
         places = self._meaning.nearest(_NEXT_NEAREST)
-        rows = self._rows(places)
+        rows = self._rows(places, memories=True)
         rows = {place: rows[place] for place in places if place in rows}
         found = dict(islice(rows.items(), nearest))
         if self._told is not None:

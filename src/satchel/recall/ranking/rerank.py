@@ -26,7 +26,9 @@ def reranked(reranker: Reranker, question: str, entries: Sequence[Entry]) -> lis
     texts = [_spoken(entry)[:_LONGEST] for entry in entries]
     scores = reranker.scores(question, texts)
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
-        raise InferenceError(f"{reranker.model} gave no number for each of {len(texts)} texts")
+        raise InferenceError(
+            f"{reranker.model} did not return a number for each of {len(texts)} texts"
+        )
     least, most = min(scores, default=0.0), max(scores, default=0.0)
     if not least < most or not isfinite(most - least):
         return [0.0] * len(scores)

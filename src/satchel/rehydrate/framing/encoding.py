@@ -132,7 +132,7 @@ def _original(escape: re.Match[str]) -> str:
     if found in _BACK:
         return _BACK[found]
     if found[1] not in "uU" or len(found) == _PLAIN:
-        raise MalformedError(f"no record has this escape: {found!r}")
+        raise MalformedError(f"unknown escape: {found!r}")
     return chr(int(found[2:], base=16))  # noqa: FURB166 - a letter stands before, no 0x
 
 

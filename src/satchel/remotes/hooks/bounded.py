@@ -36,5 +36,5 @@ def call(what: Callable[[], object], seconds: float, stuck: StuckOrNot) -> str |
         if not decided:
             decided = True
             stuck(True)  # noqa: FBT003
-            return f"it did not end in {seconds:g} seconds"
+            return f"it did not finish within {seconds:g} seconds"
     return problems[0] if problems else None

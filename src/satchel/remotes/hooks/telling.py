@@ -48,7 +48,7 @@ def run_function(name: str, event: Event) -> None:
     for part in path.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise ConfigError(f"{name} is no function")
+        raise ConfigError(f"{name} is not a function")
     found(event)
 
 
@@ -87,7 +87,7 @@ def run_command(
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise TargetError(f"it did not end in {seconds:g} seconds") from None
+            raise TargetError(f"it did not finish within {seconds:g} seconds") from None
         if process.returncode:
             said.seek(0)
             words = said.read(_SHOWN).decode("utf-8", "replace").strip()
@@ -141,7 +141,7 @@ def _tried(
     )
     status = answers[0] if answers else None
     if status is not None and status >= 300:  # noqa: PLR2004 - it was not taken
-        problem = f"the answer was {status}"
+        problem = f"the response status was {status}"
     return status, problem
 
 

@@ -72,7 +72,7 @@ class PostgresSink:
         except self._error as error:
             # What the server says can hold the address, and that a password.
             what = str(error).splitlines()[0] if getattr(error, "sqlstate", None) else "no answer"
-            raise TargetError(f"PostgreSQL says: {what}", file=self.name) from None
+            raise TargetError(f"PostgreSQL error: {what}", file=self.name) from None
 
 
 def _held(value: Any) -> Any:

@@ -63,7 +63,7 @@ class SegmentSink:
             found = [match for name in self._files.listed(_folder(bank)) if (match := _of(name))]
             for match in found:
                 if int(match[4]) != SCHEMA_VERSION:
-                    what = f"the sink has version {match[4]} of the columns"
+                    what = f"the sink has column version {match[4]}"
                     raise TargetError(what, file=self.name)
             if found:
                 newest = max(found, key=lambda match: int(match[2]))
@@ -151,9 +151,7 @@ class ObjectFiles:
             is_memory = address.startswith("memory:")
             self._store: Any = MemoryStore() if is_memory else from_url(address)
         except (BaseError, ValueError) as error:
-            raise UsageError(
-                f"not the address of object storage: {error}", field="target"
-            ) from None
+            raise UsageError(f"not an object storage address: {error}", field="target") from None
 
     def listed(self, folder: str) -> Iterator[str]:
         """Yield the names of the objects under a prefix."""
@@ -172,8 +170,8 @@ class ObjectFiles:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> TargetError:
-        what = (str(error).splitlines() or ["no reason was given"])[0]
-        return TargetError(f"the object storage says: {what}", file=self.name)
+        what = (str(error).splitlines() or ["no reason given"])[0]
+        return TargetError(f"object storage error: {what}", file=self.name)
 
 
 def as_jsonl(rows: Sequence[SinkRow]) -> bytes:

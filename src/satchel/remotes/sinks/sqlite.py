@@ -12,7 +12,7 @@ from satchel.ports.outward.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRo
 from satchel.remotes.sinks import sql
 
 _BUSY_MS = 30_000
-_OTHERS_PROGRAM = "this file belongs to another program, or is a store of Satchel's own"
+_OTHERS_PROGRAM = "this file belongs to another program, or is a Satchel store"
 
 
 class SqliteSink:
@@ -34,7 +34,7 @@ class SqliteSink:
             self._connection.set_busy_timeout(_BUSY_MS)
             if self._connection.pragma("application_id"):
                 self._connection.close()
-                raise TargetError(_OTHERS_PROGRAM, file=self.name, hint="Name another file.")
+                raise TargetError(_OTHERS_PROGRAM, file=self.name, hint="Choose another file.")
             self._connection.pragma("journal_mode", "wal")
             self._connection.pragma("synchronous", "full")
             for statement in sql.tables():
@@ -67,7 +67,7 @@ class SqliteSink:
         try:
             yield
         except apsw.Error as error:
-            raise TargetError(f"SQLite says: {error}", file=self.name) from error
+            raise TargetError(f"SQLite error: {error}", file=self.name) from error
 
 
 def position_of(rows: Sequence[Sequence[object]], name: str) -> Position | None:
@@ -80,5 +80,5 @@ def position_of(rows: Sequence[Sequence[object]], name: str) -> Position | None:
         return None
     seq, identity, version = rows[0]
     if version != SCHEMA_VERSION:
-        raise TargetError(f"the sink has version {version} of the columns", file=name)
+        raise TargetError(f"the sink has column version {version}", file=name)
     return Position(int(str(seq)), str(identity))

@@ -351,7 +351,7 @@ class Body:
                 yield whole
             offset += end
         if rest:
-            raise self._malformed("the last line is cut", self._number_at(offset))
+            raise self._malformed("the last line is truncated", self._number_at(offset))
 
     def _number_at(self, offset: int) -> int:
         """Return the number of the line that starts at a byte of the body."""
@@ -397,5 +397,5 @@ def _read(handle: BinaryIO, size: int) -> bytes:
     except OSError as error:
         raise UnreadableError(f"reading failed: {error.strerror}") from error
     if not chunk:
-        raise UnreadableError("the file became shorter while it was read")
+        raise UnreadableError("the file became shorter while it was being read")
     return chunk

@@ -134,7 +134,7 @@ def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
         while not inflate.eof:
             data = inflate.unconsumed_tail or raw.read(CHUNK)
             if not data:
-                raise MalformedError("the compressed file is cut", byte=taken)
+                raise MalformedError("the compressed file is truncated", byte=taken)
             taken += 0 if inflate.unconsumed_tail else len(data)
             spool.write(inflate.decompress(data, CHUNK))
             if spool.size > max(limits.expansion_free_bytes, limits.expansion * taken):
@@ -142,7 +142,7 @@ def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
     except zlib.error as error:
         raise MalformedError(f"not gzip: {error}", byte=taken) from None
     if inflate.unused_data or raw.read(1):
-        raise MalformedError("there is something after the compressed data")
+        raise MalformedError("unexpected data after the compressed data")
 
 
 def _twin(path: ToRead, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
@@ -159,7 +159,7 @@ def _twin(path: ToRead, handle: BinaryIO, held: ExitStack, *, compressed: bool) 
 def _cbor(handle: BinaryIO, again: BinaryIO, name: str, limits: Limits) -> CborReader:
     handle.seek(len(MAGIC))
     if again.read(len(MAGIC)) != MAGIC:
-        raise MalformedError("the file changed while it was read", file=name)
+        raise MalformedError("the file changed while it was being read", file=name)
     return CborReader(handle, name, again=again, item_bytes=limits.line_bytes)
 
 
@@ -175,7 +175,7 @@ def _open_jsonl(handle: BinaryIO, name: str, compressed: bool, limits: Limits) -
     tail = handle.read(size - start)
     if not tail.endswith(b"\n"):
         raise MalformedError(
-            "the last line is cut", file=name, byte=size, hint="Was the copy complete?"
+            "the last line is truncated", file=name, byte=size, hint="Was the copy complete?"
         )
     newline = tail.rfind(b"\n", 0, len(tail) - 1)
     if newline < 0 and start > len(PREAMBLE):
@@ -202,7 +202,7 @@ def _trailer(line: bytes, name: str, at: int) -> dict[str, Any]:
             "the last line is not a statement with its signatures",
             file=name,
             byte=at,
-            hint="The file was cut, or it was never sealed.",
+            hint="The file was truncated, or was never sealed.",
         )
     return value
 
@@ -229,7 +229,7 @@ def _refuse_large(handle: BinaryIO, name: str, limits: Limits) -> None:
         raise LimitError(
             f"a whole document of {size} bytes is over {limits.document_bytes}",
             file=name,
-            hint="Use .pam.jsonl, which streams.",
+            hint="Use .pam.jsonl, which is streamed.",
         )
 
 
@@ -252,7 +252,7 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
             outside[key] = True
             _components(reader, builder, found, name)
         elif not _section(reader, key, builder):
-            raise MalformedError("an empty section must be left out", file=name, field=key)
+            raise MalformedError("an empty section must be omitted", file=name, field=key)
     reader.end()
     if not outside:
         raise MalformedError(

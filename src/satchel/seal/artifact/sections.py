@@ -83,7 +83,7 @@ def check_name(name: str) -> None:
         MalformedError: If it has another shape or means something else.
     """
     if not _NAME.fullmatch(name) or name in RESERVED | (SDK_MEMBERS - {*COMPONENTS}):
-        raise MalformedError(f"{name[:80]!r} cannot be the name of a section")
+        raise MalformedError(f"{name[:80]!r} is not a valid section name")
 
 
 def rank(name: str) -> tuple[int, str]:

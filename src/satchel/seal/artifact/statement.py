@@ -37,7 +37,7 @@ class FileScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if self.kind == "increment" and self.since_size is None:
-            raise ValueError("an increment says from which `since_size` it starts")
+            raise ValueError("an increment must have `since_size`")
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +61,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not is_canonical_time(self.created_at):
             raise ValueError("`created_at` is not a time")
         if (self.bank is None) != (self.head is None):
-            raise ValueError("`bank` and `head` come together")
+            raise ValueError("`bank` and `head` must both be present")
 
 
 _MEMBERS = frozenset(Statement.__struct_fields__)
@@ -130,7 +130,7 @@ def parse(value: Any, limits: Limits) -> Statement:
     unknown = sorted({name for name in statement.critical if name not in _MEMBERS})
     if unknown:
         raise MalformedError(
-            "the file needs a reader that knows this member",
+            "the file needs a reader that supports this member",
             field=f"statement/{unknown[0]}",
             hint="Upgrade satchel.",
         )

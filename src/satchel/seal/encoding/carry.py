@@ -126,7 +126,7 @@ def _restored(key: str, text: Any) -> Any:
                 return raw
     except ValueError:
         pass
-    raise ValueRefusedError(f"{key} does not hold what its name says")
+    raise ValueRefusedError(f"{key} contains an invalid value")
 
 
 def _digits(value: int) -> str:

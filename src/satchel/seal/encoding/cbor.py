@@ -151,7 +151,7 @@ class CborReader:
     def end(self) -> None:
         """Require that nothing is left."""
         if self._window.stream.read(1):
-            self._fail("there is something after the end of the document")
+            self._fail("unexpected data after the end of the document")
 
     def _parts(self, major: int, what: str) -> Iterator[None]:
         """Yield once for each part of a map or array; a claimed length reserves nothing."""

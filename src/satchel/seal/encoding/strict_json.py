@@ -220,7 +220,7 @@ class JsonReader:
     def end(self) -> None:
         """Require that nothing but space is left."""
         if self.peek() != "":
-            self._fail("there is something after the end of the document")
+            self._fail("unexpected data after the end of the document")
 
     # -- reading ---------------------------------------------------------------------------
 

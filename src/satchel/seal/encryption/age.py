@@ -102,7 +102,7 @@ def check_recipient(text: str) -> str:
     except pyrage.RecipientError:
         shown = "a secret identity" if text.upper().startswith("AGE-SECRET") else repr(text[:80])
         raise UsageError(
-            f"not a recipient: {shown}", field="encrypt-to", hint="It begins with age1."
+            f"not a recipient: {shown}", field="encrypt-to", hint="A recipient starts with age1."
         ) from None
 
 
@@ -155,7 +155,9 @@ def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocking) -> None:
         line, _, head = head.partition(b"\n")
         held = parsed(line)
         if held.wrapped is None:
-            raise MalformedError("the identity before the encrypted data is not under a passphrase")
+            raise MalformedError(
+                "the identity before the encrypted data is not protected by a passphrase"
+            )
         identities = [opened(held.wrapped, held.recipient, unlocking.say("the file"))]
         source.seek(len(line) + 1)
     work = _scrypt_work(head)
@@ -203,7 +205,7 @@ def decrypt_bytes(data: bytes, identities: Sequence[str]) -> bytes | None:
     """
     pyrage = _pyrage()
     if not data.startswith(MAGIC) or data.find(b"\n--- ", 0, HEAD_BYTES) < 0:
-        raise EncryptionError("this is no encrypted piece, or its header is too long")
+        raise EncryptionError("not an encrypted piece, or its header is too long")
     keys = [_identity(pyrage, one) for one in identities]
     try:
         return bytes(pyrage.decrypt(data, keys)) if keys else None
@@ -226,14 +228,14 @@ def _streamed(pyrage: Any, source: BinaryIO, sink: BinaryIO, identities: Any) ->
 def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocking, work: int) -> None:
     if work > MOST_WORK:
         raise LimitError(
-            f"the file asks for 2^{work} steps of scrypt; 2^{MOST_WORK} are the most",
-            hint="Decrypt it with age itself, if you trust whoever made it.",
+            f"the file asks for 2^{work} steps of scrypt; the maximum is 2^{MOST_WORK}",
+            hint="If you trust its author, decrypt it with age.",
         )
     data = source.read(MOST_WHOLE + 1)
     if len(data) > MOST_WHOLE:
         raise LimitError(
-            f"a file under a passphrase of age's own has {MOST_WHOLE:,} bytes at most",
-            hint="Decrypt it with age itself, or encrypt it with satchel, or to a recipient.",
+            f"a file encrypted by age with a passphrase can have at most {MOST_WHOLE:,} bytes",
+            hint="Decrypt it with age, or encrypt it with satchel, or to a recipient.",
         )
     try:
         sink.write(pyrage.passphrase.decrypt(data, unlocking.say("the file")))
@@ -260,10 +262,10 @@ def _scrypt_work(head: bytes) -> int | None:
         raise MalformedError("not age data")
     header, end, _ = head.partition(b"\n--- ")
     if not end:
-        raise EncryptionError("the encrypted file is cut, or its header is too long")
+        raise EncryptionError("the encrypted file is truncated, or its header is too long")
     asked = _SCRYPT.findall(header)
     if not asked and b"\n-> scrypt" in header:
-        raise MalformedError("the header of the encrypted file is not one of age")
+        raise MalformedError("not an age header")
     return max(map(int, asked)) if asked else None
 
 
@@ -286,7 +288,7 @@ def _is_front(head: bytes) -> bool:
 
 def _nothing_opens() -> EncryptionError:
     return EncryptionError(
-        "nothing here opens the encrypted file",
+        "no identity here decrypts the file",
         hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel key"
         " identity.",
     )
@@ -297,7 +299,7 @@ def _why(error: Exception) -> EncryptionError:
         return _nothing_opens()
     return EncryptionError(
         "the encrypted file was cut or altered, or the passphrase is wrong",
-        hint="Nothing of it was used. Find a copy that is whole.",
+        hint="Nothing in it was used. Find an intact copy.",
     )
 
 

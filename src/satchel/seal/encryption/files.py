@@ -106,9 +106,9 @@ def locked(outlet: Outlet, lock: Lock) -> Outlet:
         return EncryptedOutlet(outlet, lock)
     if outlet.path.name.endswith(SUFFIX):
         raise UsageError(
-            "the name says that the file is encrypted, and nobody is named who could read it",
+            "the file name ends in .age, but no recipient is given",
             file=str(outlet),
-            hint="Say for whom: --encrypt-to age1..., or --encrypt-passphrase.",
+            hint="Add --encrypt-to age1..., or --encrypt-passphrase.",
         )
     return outlet
 
@@ -122,5 +122,5 @@ def _temporary() -> Iterator[BinaryIO]:
         raise TargetError(
             f"cannot write temporary data: {error.strerror or error}",
             file=tempfile.gettempdir(),
-            hint="Free some space there, or set TMPDIR to a larger folder.",
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
         ) from error

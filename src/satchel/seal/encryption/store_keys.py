@@ -77,13 +77,13 @@ def opened_store_key(held: bytes, unlocking: Unlocking) -> StoreKey:
     except EncryptionError as error:
         raise EncryptionError(
             error.message.replace("the encrypted file", _NAME).replace("the file", _NAME),
-            hint="Name an identity it was encrypted to: satchel --identity FILE. For a passphrase:"
+            hint="Pass an identity it was encrypted to: satchel --identity FILE. For a passphrase:"
             " SATCHEL_FILE_PASSPHRASE, satchel --passphrase-file FILE, or a terminal.",
         ) from error
     try:
         found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_Held))
     except (msgspec.ValidationError, MalformedError):
-        raise MalformedError("not the key of a store") from None
+        raise MalformedError("not a store key") from None
     return _noted(StoreKey(bytes.fromhex(found.key), held))
 
 

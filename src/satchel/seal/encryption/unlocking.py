@@ -119,7 +119,7 @@ class Unlocking:
             return
         found = [line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")]
         if not found or not all(line.startswith(SECRET.encode()) for line in found):
-            raise MalformedError("there is no age identity in it", file=str(path))
+            raise MalformedError("it contains no age identity", file=str(path))
         yield from (line.decode("ascii", "replace") for line in found)
 
 
@@ -143,5 +143,5 @@ def opened(wrapped: Wrapped, recipient: str, passphrase: str) -> str:
     """
     secret = unwrap(wrapped, recipient.encode(), passphrase)
     if secret is None:
-        raise EncryptionError("the passphrase is wrong, or what it protects was altered")
+        raise EncryptionError("the passphrase is wrong, or the data it protects was altered")
     return secret.decode("ascii", "replace")

@@ -30,8 +30,8 @@ _MEMBERS = {
 
 
 _ELSEWHERE = (
-    "Where the key is elsewhere: --propose FILE, which is signed there with: satchel bank owner"
-    " sign FILE; and then: satchel bank owner enact FILE."
+    "If the key is on another machine: add --propose FILE, sign it there with satchel bank owner "
+    "sign FILE, then run satchel bank owner enact FILE."
 )
 
 
@@ -82,7 +82,7 @@ def require_enough(keys: Keys, record: Sealed, by: frozenset[str], drawn: Sequen
     if keys.enough(by, but=but):
         if action == OWNER_ADDED and key not in by:
             raise ThresholdError(
-                "who becomes an owner has to agree, and did not sign this",
+                "a new owner must agree, and did not sign this",
                 field="key",
                 hint=_ELSEWHERE,
                 drawn=[one.body for one in drawn],
@@ -90,9 +90,9 @@ def require_enough(keys: Keys, record: Sealed, by: frozenset[str], drawn: Sequen
         return
     there = len(by & (keys.owners - {but}))
     raise ThresholdError(
-        f"{keys.threshold} of the {len(keys.owners)} owners of the bank have to sign this,"
-        f" and {there} did",
+        f"{keys.threshold} of the {len(keys.owners)} owners of the bank must sign this, and "
+        f"{there} did",
         field="key",
-        hint=f"Name more of their keys: --co-signer NAME. {_ELSEWHERE}",
+        hint=f"Add more of their keys: --co-signer NAME. {_ELSEWHERE}",
         drawn=[one.body for one in drawn],
     )

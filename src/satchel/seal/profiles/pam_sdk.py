@@ -29,6 +29,7 @@ from satchel.seal.verify.verification import (
     Step,
     StepState,
     Verification,
+    shortfall,
 )
 
 NOT_COVERED: Final = (
@@ -40,20 +41,20 @@ NOT_COVERED: Final = (
     "capability_tokens",
     "order of entries",
 )
-"""What the signature of such a file says nothing about; the same for every file."""
+"""What the signature of such a file does not cover; the same for every file."""
 
-CLAIM: Final = "a claim that no signature covers: "
-"""How each of them is introduced in the notes."""
+CLAIM: Final = "not covered by the signature: "
+"""Prefix of the note about each of them."""
 
 _STEPS = {**STEPS, 1: "limits and strict parse", 4: "root hash", 6: "records"}
-_NO_BANK = "a file of the SDK names no bank"
+_NO_BANK = "files of the PAM SDK name no bank"
 _MAX_FINDINGS = 100
 
 
 def judge_sdk_file(path: ToRead, policy: TrustPolicy, limits: Limits) -> Verification:
-    """Verify a file of the published SDK; what is wrong with it is in the result, not raised.
+    """Verify a file of the published SDK; problems are in the result, not raised.
 
-    Every entry is always looked at. The file names no key, so the signature is tried with each
+    Every entry is always verified. The file names no key, so the signature is tried with each
     key of the registry that is marked for this profile, and with ``policy.keys``.
 
     Args:
@@ -118,7 +119,7 @@ class _Judge:
                 self.notes.append(f"the SDK loads no more than {cap} {component} entries")
 
     def broken(self, error: MalformedError | LimitError) -> None:
-        """Note that the file gave out; nothing that was read of it counts."""
+        """Note that the file is malformed; nothing that was read of it counts."""
         self.findings = [
             Finding(
                 outcome=Outcome.MALFORMED,
@@ -152,23 +153,23 @@ class _Judge:
     def _signature(self, document: SdkDocument) -> None:
         signature, root = document.envelope["signature"], document.envelope["root_hash"]
         if not signature:
-            self._find(Outcome.UNSIGNED, "nobody signed this file")
+            self._find(Outcome.UNSIGNED, "the file is not signed")
             self._step(2, "failed", "no signature")
             return
         tried = self._keys()
         self.signers.extend(
             signer for key in tried if (signer := self._signer(key, root, signature)) is not None
         )
-        self._find(Outcome.ENTRIES_ONLY, "a signature of the SDK covers the ids of entries only")
+        self._find(Outcome.ENTRIES_ONLY, "signatures of the PAM SDK cover the IDs of entries only")
         if any(signer.valid for signer in self.signers):
             self._step(2, "passed", "1 of 1 valid")
             self._trust()
         else:
             self._find(
-                Outcome.STRANGER,
-                "no key known for such files made the signature, and the file names none",
+                Outcome.UNTRUSTED,
+                "signed by an unknown key; files of the PAM SDK do not name it",
             )
-            self._step(2, "failed", f"valid under none of {len(tried)} keys for {PROFILE}")
+            self._step(2, "failed", f"valid for none of {len(tried)} keys of profile {PROFILE}")
 
     def _keys(self) -> list[str]:
         """Return the keys to try, the given ones first, each once."""
@@ -197,28 +198,25 @@ class _Judge:
             names = ", ".join(signer.name or signer.key for signer in counting)
             self._step(3, "passed", f"trusted: {names}")
             return
-        worth = ", ".join(sorted({signer.standing for signer in valid}))
-        self._find(
-            Outcome.STRANGER,
-            f"{len(counting)} of {need} trusted signatures (keys here: {worth})",
-        )
-        self._step(3, "failed", f"{len(counting)} of {need} needed; {worth}")
+        why = shortfall(valid, len(counting), need)
+        self._find(Outcome.UNTRUSTED, why)
+        self._step(3, "failed", why)
 
     def _root(self, document: SdkDocument) -> None:
         found = root_hash(self.parents)
         if found == document.envelope["root_hash"]:
             self._step(4, "passed", found)
             return
-        self._find(Outcome.TAMPERED, "the root hash is not that of the ids", name="root_hash")
+        self._find(Outcome.TAMPERED, "the root hash does not match the IDs", name="root_hash")
         self._step(4, "failed", f"found {found}")
 
     def _records(self) -> None:
         self.findings.extend(self.wrong_ids)
         if self.wrong > len(self.wrong_ids):
-            self.notes.append(f"{self.wrong - len(self.wrong_ids)} more findings of this kind")
+            self.notes.append(f"{self.wrong - len(self.wrong_ids)} more problems of this kind")
         total = len(self.parents)
         state: StepState = "failed" if self.wrong else "passed"
-        self._step(6, state, f"{total} records, {self.wrong} findings")
+        self._step(6, state, f"{total} records, {self.wrong} problems")
 
     def _provenance(self) -> None:
         missing = dict.fromkeys(
@@ -256,7 +254,7 @@ class _Judge:
             self.wrong_ids.append(
                 Finding(
                     outcome=Outcome.TAMPERED,
-                    message=f"{entry.component}: the id is not that of the content",
+                    message=f"{entry.component}: the ID does not match the content",
                     **entry.place,
                     field=entry.pointer,
                     id=entry.id,
@@ -281,4 +279,4 @@ class _Judge:
             return _NO_BANK
         if self.steps[1].state == "failed":
             return "the file could not be parsed"
-        return "no signature by a known key"
+        return "no signature by a trusted key"

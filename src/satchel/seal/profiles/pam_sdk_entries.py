@@ -110,7 +110,7 @@ def written(entry: Entry, theirs: Mapping[str, str]) -> Written:
     if entry.origin is not None and entry.origin.provider == PROVIDER:
         _as_it_was(entry, members)
     if members["created_at"] == UNKNOWN_TIME:
-        writer.lost("created_at", "absent, which the SDK has no word for")
+        writer.lost("created_at", "absent, which the SDK cannot express")
     defaulted = any(getattr(entry, name) is None for name in DEFAULTED[writer.component])
     return Written(members, writer.losses, defaulted)
 

@@ -19,8 +19,8 @@ UNKNOWN_TIME: Final = "unknown"
 NOT_IN_FILE: Final = "not in the file"
 """Why a link is left out."""
 
-_NO_PLACE = "the SDK has no place for it"
-_NO_TEXT = "the SDK takes only text there"
+_NO_PLACE = "the SDK cannot hold it"
+_NO_TEXT = "the SDK accepts only text there"
 
 # Members with a place of their own; `text` goes where the SDK keeps a component's words.
 _COMMON = frozenset({"id", "nonce", "parent_ids", "created_at", "tags", "text", "origin"})
@@ -144,7 +144,7 @@ class MemberWriter:
         """Return the component's own words, or else the text that every entry may have."""
         text: str | None = self.entry.text
         if own and text and own != text:
-            self.lost("text", "the SDK has one member for it, and that says something else")
+            self.lost("text", "the SDK has one member for it, which has another value")
         return own or text or ""
 
     def _language(self) -> str:

@@ -180,7 +180,7 @@ class SdkDocument:
             value = self.reader.value()
             check_entry(component, value)
             if value["id"] in self._ids:
-                raise MalformedError("an id occurs twice", field="id")
+                raise MalformedError("duplicate ID", field="id")
             self._ids.add(value["id"])
         return SdkEntry(component, index, value, where)
 

@@ -48,7 +48,7 @@ def _text(value: Any) -> str | None:
 
 def _moment(value: Any) -> str | None:
     # The SDK puts the present time in place of an empty text, and the id no longer holds.
-    return None if type(value) is str and value else "not a text with something in it"
+    return None if type(value) is str and value else "not a non-empty text"
 
 
 def _text_or_null(value: Any) -> str | None:

@@ -99,7 +99,7 @@ def make_document(
     }
     ids = [entry["id"] for entries in arrays.values() for entry in entries]
     if len(set(ids)) != len(ids):
-        raise MalformedError("two entries are the same, and would have one id", field="id")
+        raise MalformedError("two entries are the same, and would have the same ID", field="id")
     for component, entries in arrays.items():
         if len(entries) > CAPS[component]:
             raise LimitError(f"the SDK loads {CAPS[component]} at most", field=component)
@@ -177,7 +177,7 @@ def _check_integers(document: Mapping[str, Any]) -> None:
             waiting.extend(part)
         elif type(part) is int and not -1 - _MAX_CBOR_INTEGER <= part <= _MAX_CBOR_INTEGER:
             raise LimitError(
-                "an integer beyond 64 bits needs a tag, which readers of this profile refuse",
+                "an integer beyond 64 bits needs a tag, which readers of this profile reject",
                 hint="Write JSON.",
             )
 

@@ -63,9 +63,9 @@ def check_point(public: bytes) -> None:
         MalformedError: If they are not.
     """
     if len(public) != _KEY_BYTES:
-        raise MalformedError(f"an Ed25519 key has 32 bytes, not {len(public)}", field="key")
+        raise MalformedError(f"an Ed25519 key must have 32 bytes, not {len(public)}", field="key")
     if not bindings.crypto_core_ed25519_is_valid_point(public):
-        raise MalformedError("the public key is not a point that may sign", field="key")
+        raise MalformedError("the public key is not a valid signing point", field="key")
 
 
 def _base58(data: bytes) -> str:

@@ -98,7 +98,7 @@ def _check(message: bytes, signature: Signature) -> SignatureCheck:
         return SignatureCheck(key=signature.key, valid=False, problem=error.message)
     except BadSignatureError:
         return SignatureCheck(
-            key=signature.key, valid=False, problem="does not match what it should have signed"
+            key=signature.key, valid=False, problem="does not match the signed content"
         )
     return SignatureCheck(key=signature.key, valid=True)
 

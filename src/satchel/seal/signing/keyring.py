@@ -116,7 +116,7 @@ class KeyRing:
                 stream.write(canonical(content) + b"\n")
         except TargetExistsError:
             raise TargetExistsError(
-                f"there is a key named {name!r} already",
+                f"a key named {name!r} already exists",
                 file=str(path),
                 hint="Choose another name, or rotate this one: satchel key rotate.",
             ) from None
@@ -138,9 +138,9 @@ class KeyRing:
             if path.exists():
                 raise
             raise SigningKeyError(
-                f"there is no key named {name!r}",
+                f"no key named {name!r}",
                 file=str(path),
-                hint=f"Make one: satchel key create {name}",
+                hint=f"Create one: satchel key create {name}",
             ) from error
 
     def load(self, name: str = DEFAULT_NAME, *, passphrase: str | None = None) -> SigningKey:
@@ -173,7 +173,7 @@ class KeyRing:
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
             raise SigningKeyError(
-                f"{name!r} cannot be the name of a key",
+                f"{name!r} is not a valid key name",
                 hint="Use letters, digits, dot, dash and underscore.",
             )
         return self.folder / f"{name}{SUFFIX}"
@@ -187,7 +187,7 @@ def key_from_text(text: str) -> SigningKey:
     """
     seed = _base64(text.strip())
     if len(seed) != SEED_BYTES:
-        raise SigningKeyError(f"a signing key is {SEED_BYTES} bytes in base64")
+        raise SigningKeyError(f"a signing key must be {SEED_BYTES} bytes in base64")
     return SigningKey.from_seed(seed)
 
 
@@ -218,7 +218,7 @@ def read_succession(value: Any) -> tuple[str, str] | None:
     payload = signed.get("payload")
     old, new = (payload.get(name) if isinstance(payload, dict) else None for name in ("old", "new"))
     if not isinstance(old, str) or not isinstance(new, str):
-        raise MalformedError("a succession names an old and a new key", field="payload")
+        raise MalformedError("a succession must name an old and a new key", field="payload")
     checks = check(PayloadType.CONFIG, signed, parse_signatures(value["signatures"], 2))
     if {found.key for found in checks if found.valid} != {old, new} or old == new:
         raise MalformedError("the succession is not signed by both its keys", field="signatures")
@@ -251,7 +251,7 @@ def _refuse_exposed(path: Path, found: os.stat_result) -> None:
         raise SigningKeyError(
             f"this key is not safe: {exposed.problem}",
             file=str(path),
-            hint=f"If nobody did, close it: {exposed.command}",
+            hint=f"If not, restrict it: {exposed.command}",
         )
 
 

@@ -139,7 +139,7 @@ class TrustRegistry:
         heir = next((key.key for key in heirs), new)
         if heir != new:
             raise UsageError(
-                f"{old} was replaced by {heir} already; two successors are a fork",
+                f"{old} was already replaced by {heir}; two successors are a fork",
                 hint="Revoke the one that is not yours.",
             )
         if known.state == "trusted":

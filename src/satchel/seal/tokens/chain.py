@@ -170,9 +170,9 @@ def _require_now(token: SignedToken, around: Surroundings) -> None:
         raise TokenRevokedError("the token was revoked", field=token.id)
     latest, earliest = shifted(around.moment, SKEW), shifted(around.moment, -SKEW)
     if payload.not_before > latest:
-        raise TokenTimeError("the token has not begun", field="not_before")
+        raise TokenTimeError("the token is not valid yet", field="not_before")
     if payload.expires_at <= earliest:
-        raise TokenTimeError("the token has ended", field="expires_at")
+        raise TokenTimeError("the token has expired", field="expires_at")
 
 
 def opened(data: bytes) -> Chain:
@@ -184,7 +184,7 @@ def opened(data: bytes) -> Chain:
         TokenError: If a signature or a link does not hold.
     """
     if len(data) > MOST_BYTES:
-        raise LimitError(f"a token file has {MOST_BYTES:,} bytes at most")
+        raise LimitError(f"a token file can have at most {MOST_BYTES:,} bytes")
     return opened_value(decode_canonical(data.strip(b"\r\n")))
 
 
@@ -197,9 +197,9 @@ def opened_value(value: Any) -> Chain:
         raise MalformedError("a token file has no such member", field=unknown[0])
     found = value.get("tokens")
     if not isinstance(found, list) or not found:
-        raise MalformedError("there is no token in it", field="tokens")
+        raise MalformedError("it contains no token", field="tokens")
     if len(found) > MOST_TOKENS:
-        raise LimitError(f"a chain has {MOST_TOKENS} tokens at most", field="tokens")
+        raise LimitError(f"a chain can have at most {MOST_TOKENS} tokens", field="tokens")
     return linked(tuple(map(parse_token, found)), _lists(value.get("lists", {})))
 
 
@@ -212,11 +212,11 @@ def linked(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
     """
     for place, token in enumerate(tokens):
         if not is_signed(token):
-            raise TokenError("the signature of a token does not hold", field=f"tokens/{place}")
+            raise TokenError("the signature of a token is not valid", field=f"tokens/{place}")
         before = tokens[place - 1] if place else None
         if not _follows(token, before):
             raise TokenError(
-                "a token was not made from the one before it", field=f"tokens/{place}/parent"
+                "a token was not attenuated from the one before it", field=f"tokens/{place}/parent"
             )
     named = {
         clause.digest: clause.count
@@ -245,12 +245,12 @@ def _lists(value: Any) -> dict[str, list[str]]:
     try:
         found = msgspec.convert(value, resolved(dict[Id, list[Id]]))
     except msgspec.ValidationError as error:
-        raise MalformedError(f"not lists of ids: {error}", field="lists") from None
+        raise MalformedError(f"not lists of IDs: {error}", field="lists") from None
     for name, ids in found.items():
         if len(ids) > MOST_LISTED_IDS:
-            raise LimitError(f"a list has {MOST_LISTED_IDS:,} ids at most", field="lists")
+            raise LimitError(f"a list can have at most {MOST_LISTED_IDS:,} IDs", field="lists")
         if list_digest(ids) != name or ids != sorted(set(ids)):
-            raise MalformedError("a list is not the one that was hashed", field=f"lists/{name}")
+            raise MalformedError("a list does not match its hash", field=f"lists/{name}")
     return found
 
 
@@ -269,17 +269,17 @@ def attenuated(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> 
         LimitError: If the chain is too long.
     """
     if chain.audience is None:
-        raise UsageError("a bearer token cannot be handed on in part", field="audience")
+        raise UsageError("a bearer token cannot be attenuated", field="audience")
     if grant.audience is None:
-        raise UsageError("a token that is made from another one needs an audience")
+        raise UsageError("an attenuated token needs an audience")
     if holder.did != chain.audience:
-        raise SigningKeyError("this key is not that of the token's holder", field="audience")
+        raise SigningKeyError("this key does not belong to the token's holder", field="audience")
     if len(chain.tokens) >= MOST_TOKENS:
-        raise LimitError(f"a chain has {MOST_TOKENS} tokens at most", field="tokens")
+        raise LimitError(f"a chain can have at most {MOST_TOKENS} tokens", field="tokens")
     more = sorted(set(grant.permissions) - chain.permissions)
     if more:
         raise UsageError(f"the token itself does not allow: {', '.join(more)}", field="permissions")
     if grant.expires_at > min(token.payload.expires_at for token in chain.tokens):
-        raise UsageError("it would end after the token that it is made from", field="expires_at")
+        raise UsageError("it would expire after its parent token", field="expires_at")
     token = signed_token(chain.bank, holder, grant, chain.leaf.id)
     return linked((*chain.tokens, token), {**chain.lists, **lists})

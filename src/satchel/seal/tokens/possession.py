@@ -130,14 +130,14 @@ def proved_request(chain: Chain, proof: Any, verifier: str, moment: str, action:
         raise MalformedError(f"not a proof of possession: {problem}", field=field) from None
     expected = verifier, chain.bank, chain.leaf.id
     if (found.audience, found.bank, found.token) != expected or found.action != action:
-        raise TokenError("the proof of possession was made for something else", field="request")
+        raise TokenError("the proof of possession is for another request", field="request")
     if not shifted(moment, -SKEW) <= found.at <= shifted(moment, SKEW):
-        raise TokenTimeError("the proof of possession is not of this minute", field="at")
+        raise TokenTimeError("the proof of possession has expired", field="at")
     signatures = parse_signatures(proof["signatures"], 1)
     if [signature.key for signature in signatures] != [chain.audience]:
-        raise TokenError("the proof of possession is not the audience's", field="audience")
+        raise TokenError("the proof of possession is not signed by the audience", field="audience")
     if not check(PayloadType.REQUEST, proof["payload"], signatures)[0].valid:
-        raise TokenError("the signature of the proof does not hold", field="request")
+        raise TokenError("the signature of the proof is not valid", field="request")
     return found
 
 
@@ -148,4 +148,4 @@ def require_arguments(request: Request, args: Any) -> None:
         TokenError: If it was signed for others.
     """
     if request.args != digest(canonical(args)):
-        raise TokenError("the proof of possession was made for other arguments", field="args")
+        raise TokenError("the proof of possession is for other arguments", field="args")

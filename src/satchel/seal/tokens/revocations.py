@@ -46,7 +46,7 @@ class RevocationList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def __post_init__(self) -> None:
         check_times(self, ("issued_at", "expires_at"))
         if not self.issued_at < self.expires_at <= shifted(self.issued_at, LONGEST):
-            raise ValueError(f"a list of revocations counts for {LONGEST.days} days at most")
+            raise ValueError(f"a revocation list can be valid for at most {LONGEST.days} days")
         if list(self.tokens) != sorted(set(self.tokens)):
             raise ValueError("`tokens` must be sorted, each once")
 
@@ -80,7 +80,7 @@ def signed_list(
         msgspec.convert(said, resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
-        raise UsageError(f"no list of revocations can say this: {problem}", field=field) from None
+        raise UsageError(f"not a valid revocation list: {problem}", field=field) from None
     signatures = msgspec.to_builtins(sign(PayloadType.REVOCATIONS, said, [owner]))
     return canonical_checked({"format": FORMAT, "payload": said, "signatures": signatures}) + b"\n"
 
@@ -105,21 +105,21 @@ def opened_list(
     value: Any = decode_canonical(data.strip(b"\r\n")) if len(data) <= MOST_BYTES else None
     members = {"format", "payload", "signatures"}
     if not isinstance(value, dict) or value.keys() != members or value["format"] != FORMAT:
-        raise MalformedError("not a list of revocations", field="format")
+        raise MalformedError("not a revocation list", field="format")
     try:
         found = msgspec.convert(value["payload"], resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
-        raise MalformedError(f"not a list of revocations: {problem}", field=field) from None
+        raise MalformedError(f"not a revocation list: {problem}", field=field) from None
     signatures = parse_signatures(value["signatures"], 1)
     if [signature.key for signature in signatures] != [found.issuer]:
         raise TokenError("the list is not signed by its issuer", field="signatures")
     if found.bank != bank or found.issuer not in owners:
-        raise TokenError("the list is not one of an owner of this bank", field="issuer")
+        raise TokenError("the list is not issued by an owner of this bank", field="issuer")
     if not check(PayloadType.REVOCATIONS, value["payload"], signatures)[0].valid:
-        raise TokenError("the signature of the list does not hold", field="signatures")
+        raise TokenError("the signature of the list is not valid", field="signatures")
     if found.number < least:
-        raise TokenError("a newer list of revocations was seen here", field="number")
+        raise TokenError("a newer revocation list was seen here", field="number")
     if found.issued_at > shifted(moment, SKEW) or found.expires_at <= shifted(moment, -SKEW):
-        raise TokenTimeError("the list of revocations does not count now", field="expires_at")
+        raise TokenTimeError("the revocation list is not valid now", field="expires_at")
     return found

@@ -67,7 +67,7 @@ class Entries(
         if bool(self.ids) is (self.digest is not None) or (self.count is None) is not (
             self.digest is None
         ):
-            raise ValueError("a list of entries has either `ids`, or `count` and `digest`")
+            raise ValueError("a list of entries must have either `ids`, or `count` and `digest`")
         _require_sorted(self.ids, "ids")
 
 
@@ -91,7 +91,7 @@ class Tags(
 
     def __post_init__(self) -> None:
         if not (self.any_of or self.all_of or self.none_of):
-            raise ValueError("tags that say nothing allow everything: say wildcard")
+            raise ValueError("empty tags would allow everything: use wildcard")
         for name in ("any_of", "all_of", "none_of"):
             _require_sorted(getattr(self, name), name)
 
@@ -121,9 +121,9 @@ def require_scope(scope: Sequence[Clause]) -> None:
     """
     kinds = [type(clause) for clause in scope]
     if len(set(kinds)) < len(kinds):
-        raise ValueError("a scope has one clause of each type at most")
+        raise ValueError("a scope can have at most one clause of each type")
     if Wildcard in kinds and len(kinds) > 1:
-        raise ValueError("a wildcard stands alone: other clauses would mean nothing beside it")
+        raise ValueError("a wildcard cannot be combined with other clauses")
 
 
 def is_wildcard(scope: Sequence[Clause]) -> bool:
@@ -168,11 +168,11 @@ def entries_clause(ids: Collection[str]) -> tuple[Entries, dict[str, list[str]]]
     """
     listed = sorted(set(ids))
     if not listed or len(listed) > MOST_LISTED_IDS:
-        raise MalformedError(f"a token lists 1 to {MOST_LISTED_IDS:,} entries", field="entries")
+        raise MalformedError(f"a token can list 1 to {MOST_LISTED_IDS:,} entries", field="entries")
     try:
         msgspec.convert(listed, resolved(list[Id]))
     except msgspec.ValidationError as error:
-        raise MalformedError(f"not ids of entries: {error}", field="entries") from None
+        raise MalformedError(f"not IDs of entries: {error}", field="entries") from None
     if len(listed) <= MOST_SHOWN_IDS:
         return Entries(ids=tuple(listed)), {}
     found = list_digest(listed)

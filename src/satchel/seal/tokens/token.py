@@ -81,14 +81,14 @@ class TokenPayload(
             raise ValueError("`permissions` must be sorted, each once")
         require_scope(self.scope)
         if not self.issued_at <= self.not_before < self.expires_at:
-            raise ValueError("a token begins at or after its issue, and ends after that")
+            raise ValueError("a token must start at or after its issue, and expire after that")
         life = to_datetime(self.expires_at) - to_datetime(self.issued_at)
         if life > LONGEST:
-            raise ValueError(f"a token lasts {LONGEST.days} days at most")
+            raise ValueError(f"a token can be valid for at most {LONGEST.days} days")
         if self.audience is None and life > LONGEST_BEARER:
-            raise ValueError("a token without an audience lasts 24 hours at most")
+            raise ValueError("a token without an audience can be valid for at most 24 hours")
         if self.audience is None and self.parent is not None:
-            raise ValueError("a token that was made from another one needs an audience")
+            raise ValueError("an attenuated token needs an audience")
 
 
 class SignedToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,13 +170,13 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
         payload = msgspec.convert(said, resolved(TokenPayload))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
-        raise UsageError(f"no token can say this: {problem}", field=field) from None
+        raise UsageError(f"not a valid token: {problem}", field=field) from None
     adds = {Permission.WRITE, Permission.DERIVE} & set(payload.permissions)
     if adds and not takes_new(payload.scope) and Permission.READ not in payload.permissions:
         raise UsageError(
             "a new memory is in no list of entries, so this token would allow nothing",
             field="permissions",
-            hint="Say the scope by component or tag.",
+            hint="Set the scope by type or tag.",
         )
     (signature,) = sign(PayloadType.TOKEN, payload_value(payload), [key])
     return SignedToken(id=token_id(payload), payload=payload, signature=signature)
@@ -201,10 +201,12 @@ def parse_token(value: Any) -> SignedToken:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a token: {problem}", field=field) from None
     if payload_value(payload) != value["payload"]:
-        raise MalformedError("a token leaves out what is not said", field="payload")
+        raise MalformedError("a token must omit empty members", field="payload")
     signatures = parse_signatures(value["signatures"], _ONE)
     if len(signatures) != _ONE:
-        raise MalformedError("a token has the one signature of its issuer", field="signatures")
+        raise MalformedError(
+            "a token must have exactly the signature of its issuer", field="signatures"
+        )
     for key in (payload.issuer, payload.audience):
         if key is not None:
             public_key(key)

@@ -1,1 +1,1 @@
-"""Verification: numbered steps, distinct outcomes, a result that says what was not looked at."""
+"""Verification: numbered steps, distinct outcomes, a result that names what was not verified."""

@@ -113,7 +113,7 @@ class BankKeys:
             if found.action == ended.REVOKED and (place is None or place < seq):
                 return f"it is signed by {key}, which was revoked"
             if place is not None and place < seq:
-                return f"it is signed by {key}, which had ended"
+                return f"it is signed by {key}, which had been replaced"
         return None
 
 

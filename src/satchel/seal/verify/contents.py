@@ -172,7 +172,7 @@ class Contents:
         check_record(model, len(line), self._limits)
         identity = model.id
         if identity is None:
-            raise MalformedError("a record needs an id", field="id")
+            raise MalformedError("a record needs an ID", field="id")
         if model.__struct_config__.tag != TYPED_SECTIONS[self._section]:
             wrong = f"a {model.__struct_config__.tag} in section {self._section}"
             self._note(Outcome.TAMPERED, wrong, number, identity)
@@ -182,9 +182,9 @@ class Contents:
             raw = hash_without_id(line, identity)
             if identity != PREFIX + raw.hex():
                 raw = _raw(identity)
-                self._note(Outcome.TAMPERED, "the id is not that of the content", number, identity)
+                self._note(Outcome.TAMPERED, "the ID does not match the content", number, identity)
             if isinstance(model, Entry) and self.redactions.names(identity):
-                whole = "a whole memory beside the redaction that replaced it"
+                whole = "the full memory is beside its redaction"
                 self._note(Outcome.TAMPERED, whole, number, identity)
         if self._proves_types:
             typed = _typed(str(model.__struct_config__.tag), raw)
@@ -225,13 +225,13 @@ class Contents:
 
     def _redacted(self, model: Model, identity: str, line: bytes, number: int) -> bytes:
         if not isinstance(model, Entry):
-            raise MalformedError("a record needs a nonce", field="nonce")
+            raise MalformedError("a record must have a nonce", field="nonce")
         raw = _raw(identity)
         self._redacted_seen = True
         if not self.redactions.form(model, line, number):
             self._note(
                 Outcome.TAMPERED,
-                "a redacted form without the redaction that allows it",
+                "a redacted memory without its redaction record",
                 number,
                 identity,
             )
@@ -251,7 +251,7 @@ class Contents:
             self.redactions.want(model.id)
             self.keys.take(model, line)
         elif isinstance(model, Blob) and not _is_blob_whole(model):
-            wrong = "the digest is not that of the data"
+            wrong = "the digest does not match the data"
             self._note(Outcome.TAMPERED, wrong, number, model.id)
 
     def _free(self, line: bytes, number: int) -> None:
@@ -261,7 +261,7 @@ class Contents:
         identity = value.get("id")
         if isinstance(value.get("nonce"), str) and isinstance(identity, str):
             if not id_holds(Sealed(identity, str(value.get("type")), line)):
-                self._note(Outcome.TAMPERED, "the id is not that of the content", number, identity)
+                self._note(Outcome.TAMPERED, "the ID does not match the content", number, identity)
             else:
                 self._ids.add(identity, Role.OTHER, number)
 
@@ -283,11 +283,16 @@ class Contents:
         self.proofs += 1
         head = self._head
         if head is None:
-            self._note(Outcome.TAMPERED, "a proof without a log head to prove against", number)
+            self._note(Outcome.TAMPERED, "an inclusion proof without a log head", number)
         elif not audit_holds(
             proof.leaf(head.bank), proof.seq, head.size, proof.path_bytes(), _raw(head.root)
         ):
-            self._note(Outcome.TAMPERED, "the proof does not lead to the head", number, proof.id)
+            self._note(
+                Outcome.TAMPERED,
+                "the inclusion proof does not match the log head",
+                number,
+                proof.id,
+            )
         elif self._section == "proofs":
             self.redactions.proof(proof)
 

@@ -1,4 +1,4 @@
-"""Signers whom a reader does not know, but whose predecessors it does."""
+"""Unknown signers that replace a trusted key."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from satchel.seal.verify.verification import Signer
 def notes_of_heirs(
     heirs: Mapping[str, str], signers: Sequence[Signer], policy: TrustPolicy, bank: str
 ) -> Iterator[str]:
-    """Yield how to believe signers that took the place of a key that is believed here.
+    """Yield how to trust signers that replace a key that is trusted here.
 
     It is the log of the bank that makes a succession count, and a file is not the log: so whoever
     reads it decides.
@@ -26,6 +26,6 @@ def notes_of_heirs(
             continue
         if policy.standing(old, bank) in ("trusted", "retired"):
             yield (
-                f"{signer.key} took the place of {old}, which is believed here. If you know of it:"
+                f"{signer.key} replaces {old}, which is trusted here. If its owner confirms that:"
                 f" satchel key trust {signer.key} --replaces {old}"
             )

@@ -1,4 +1,4 @@
-"""Whose signature is enough: a value that the caller makes."""
+"""Which signatures are trusted: a value that the caller makes."""
 
 from dataclasses import dataclass, field
 
@@ -11,22 +11,22 @@ class TrustPolicy:
     """Which keys count, and how many are needed."""
 
     registry: TrustRegistry | None = None
-    """The keys this machine believes; None believes no key but ``keys``."""
+    """The keys that this machine trusts; None trusts no key but ``keys``."""
 
     keys: frozenset[str] = field(default_factory=frozenset)
-    """Further keys to believe this once, as did:key."""
+    """Further keys to trust for this call, as did:key."""
 
     seen: SeenRecord | None = None
-    """What verified before; None remembers nothing."""
+    """Earlier verifications; None records nothing."""
 
     remembers: bool = True
-    """Whether what verifies now is added to it; else it is only compared with."""
+    """Whether this verification is recorded; otherwise it is only compared."""
 
     threshold: int = 1
     """How many distinct trusted keys must have signed."""
 
     def standing(self, key: str, bank: str | None, profile: Profile = "satchel") -> Standing:
-        """Return what a key is worth for files of a bank (None: made without one)."""
+        """Return how far a key is trusted for files of a bank; None is a file without one."""
         known = self.registry.find(key) if self.registry else None
         if known is not None and known.state == "revoked":
             return "revoked"
@@ -41,7 +41,7 @@ class TrustPolicy:
         return known.state
 
     def adopts(self, key: str, bank: str | None) -> bool:
-        """Tell whether a key is believed as the one that took over this very bank."""
+        """Return whether a key is trusted as the adopter of this bank."""
         known = self.registry.find(key) if self.registry else None
         if known is not None and known.state == "revoked":
             return False

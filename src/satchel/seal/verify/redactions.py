@@ -104,19 +104,22 @@ class Redactions:
                 continue
             problem = keys.problem_of(redaction, line, place.seq, self.place)
             if problem is not None:
-                return Outcome.TAMPERED, f"the redaction does not count: {problem}"
+                return Outcome.TAMPERED, f"the redaction is not valid: {problem}"
             logged.append((place.seq, redaction))
         entry = self._place(identity)
         if entry is not None and entry.type != form.type:
-            return Outcome.TAMPERED, f"a redacted form of type {form.type}, logged as {entry.type}"
+            return (
+                Outcome.TAMPERED,
+                f"a redacted memory of type {form.type}, logged as {entry.type}",
+            )
         if not logged or entry is None:
             return (
                 Outcome.INCOMPLETE,
-                "the file does not prove that the bank redacted this memory",
+                "the file has no proof that the bank redacted this memory",
             )
         last = max(logged, key=lambda one: one[0])[1]
         if last.result != form.digest:
-            return Outcome.TAMPERED, "not the form of the last redaction that the bank logged"
+            return Outcome.TAMPERED, "differs from the last redaction that the bank logged"
         return None
 
     def _said(self, identity: bytes) -> Iterator[tuple[Redaction, bytes]]:

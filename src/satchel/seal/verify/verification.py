@@ -1,5 +1,6 @@
-"""What verifying a file came to, as a value."""
+"""The result of verifying a file."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -16,25 +17,25 @@ class Outcome(StrEnum):
     """Something differs from what was signed, or contradicts itself."""
 
     FORK = "fork"
-    """Two different histories under one name."""
+    """Two different histories of one bank, or two successors of one key."""
 
     INCOMPLETE = "incomplete"
-    """Parents are missing, or the proof that a bank redacted a memory, or whose a log is."""
+    """Parents, the proof of a redaction, or the record of the bank's owners are missing."""
 
     ENTRIES_ONLY = "entries-only"
-    """A trusted signature that covers the set of entries and nothing else."""
+    """The signature covers the IDs of the entries and nothing else."""
 
     UNSIGNED = "unsigned"
-    """Nobody vouches for it."""
+    """It has no signature."""
 
-    STRANGER = "stranger"
-    """Validly signed, by nobody we trust."""
+    UNTRUSTED = "untrusted"
+    """Validly signed, but not by a key that is trusted here."""
 
     OLDER = "older"
-    """Good, but a newer copy was seen here."""
+    """Good, but this machine verified a newer copy."""
 
     GOOD = "good"
-    """All that was looked at is as a trusted signer left it."""
+    """Signed by a trusted key and unchanged, as far as it was verified."""
 
     @property
     def severity(self) -> int:
@@ -46,7 +47,20 @@ _EXIT = {Outcome.GOOD: 0, Outcome.OLDER: 0, Outcome.MALFORMED: 4}
 _REFUSED = 3
 
 Standing = Literal["trusted", "retired", "revoked", "other bank", "other role", "unknown"]
-"""What a key is worth for artifacts of a bank."""
+"""How far a key is trusted for artifacts of a bank.
+
+``other bank``: for other banks only. ``other role``: as a writer only, which signs no artifacts.
+"""
+
+STANDING_TEXTS: dict[Standing, str] = {
+    "trusted": "a trusted key",
+    "retired": "a retired key",
+    "revoked": "a revoked key",
+    "other bank": "a key trusted for other banks only",
+    "other role": "a key trusted as a writer only",
+    "unknown": "an unknown key",
+}
+"""Who made a signature, in words."""
 
 StepState = Literal["passed", "failed", "not run"]
 
@@ -84,7 +98,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One signature and what is known of its key."""
+    """One signature, and how far its key is trusted."""
 
     key: str
     valid: bool
@@ -112,16 +126,16 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     statement: dict[str, Any] | None
     statement_digest: str | None
     records: dict[str, int]
-    """Records in each section, as counted where that was done, else as signed."""
+    """Records in each section: as counted, or as signed if they were not counted."""
 
     notes: list[str] = []
-    """Things worth knowing that are no fault, such as claims that no signature covers."""
+    """Remarks that are no problems, such as claims that no signature covers."""
 
     chain: list[ChainLink] = []
-    """For one entry, when it was asked for."""
+    """For one entry, if requested."""
 
     unproved_forms: list[str] = []
-    """Ids of redacted memories that the file does not prove to be redacted by their bank."""
+    """IDs of redacted memories without a proof that their bank redacted them."""
 
     require_fresh: bool = False
 
@@ -136,7 +150,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """Every verdict that holds, worst first."""
+        """Every verdict that applies, worst first."""
         held = {finding.outcome for finding in self.findings} or {Outcome.GOOD}
         return sorted(held, key=lambda outcome: -outcome.severity)
 
@@ -149,7 +163,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exhaustive(self) -> bool:
-        """Whether every record was looked at."""
+        """Whether every record was verified."""
         return any(step.number == 6 and step.state != "not run" for step in self.steps)  # noqa: PLR2004
 
     def __bool__(self) -> bool:
@@ -163,3 +177,17 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
             "exit_status": self.exit_status,
             **msgspec.to_builtins(self),
         }
+
+
+def shortfall(signers: Iterable[Signer], trusted: int, needed: int) -> str:
+    """Return why the valid signatures of a file are not enough.
+
+    Args:
+        signers: The signatures of the file.
+        trusted: How many of them count.
+        needed: How many have to.
+    """
+    keys = " and ".join(
+        sorted({STANDING_TEXTS[signer.standing] for signer in signers if signer.valid})
+    )
+    return f"signed by {keys}; {trusted} of {needed} required trusted signatures"

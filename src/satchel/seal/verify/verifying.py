@@ -36,21 +36,22 @@ from satchel.seal.verify.verification import (
     Step,
     StepState,
     Verification,
+    shortfall,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How far to look."""
+    """How much to verify."""
 
     deep: bool = False
-    """Look at every record even when a trusted signer vouches for the whole."""
+    """Verify every record, even if the whole body is signed by a trusted key."""
 
     require_fresh: bool = False
     """Count an older copy as a failure."""
 
     entry: str | None = None
-    """Follow this entry's chain back to the roots (an id, or the start of one)."""
+    """Follow this entry's chain back to the roots: its ID, or a prefix of it."""
 
     limits: Limits = DEFAULT_LIMITS
     on_progress: Progress | None = None
@@ -59,12 +60,12 @@ class Request:
 def verify_artifact(
     path: ToRead, policy: TrustPolicy, request: Request | None = None
 ) -> Verification:
-    """Verify a sealed file; what is wrong with it is in the result, not raised.
+    """Verify a sealed file; problems are in the result, not raised.
 
     Args:
         path: The file, in any encoding, plain or gzip.
         policy: Whose signature counts.
-        request: How far to look.
+        request: How much to verify.
 
     Raises:
         UnreadableError: If the file cannot be read.
@@ -117,7 +118,7 @@ class _Run:
         whole = self._body(artifact)
         if trusted:
             self._freshness(artifact, head)
-        # A body that is not the signed one is looked through, to say which record differs.
+        # A changed body is read whole, to find the record that differs.
         redacted = "redactions" in artifact.statement.counts  # a signature says less than the log
         if self.asked.deep or self.asked.entry or not trusted or not whole or redacted:
             self._contents(artifact, head)
@@ -127,7 +128,7 @@ class _Run:
             self._remember(artifact, head)
 
     def broken(self, error: MalformedError | LimitError) -> None:
-        """Note that the structure gave out."""
+        """Note that the structure is malformed."""
         finding = Finding(
             outcome=self._blame(Outcome.MALFORMED),
             message=error.message,
@@ -180,10 +181,10 @@ class _Run:
             )
         valid = sum(signer.valid for signer in self.signers)
         if not self.signers:
-            self._find(Outcome.UNSIGNED, "nobody signed this file")
+            self._find(Outcome.UNSIGNED, "the file is not signed")
             self._step(2, "failed", "no signature")
         elif not valid:
-            self._find(Outcome.TAMPERED, "no signature is valid for what the file says")
+            self._find(Outcome.TAMPERED, "no signature matches the statement")
             self._step(2, "failed", f"0 of {len(self.signers)} valid")
         else:
             self._step(2, "passed", f"{valid} of {len(self.signers)} valid")
@@ -197,12 +198,9 @@ class _Run:
             self._step(3, "passed", f"trusted: {names}")
             return True
         if any(signer.valid for signer in self.signers):
-            worth = ", ".join(sorted({s.standing for s in self.signers if s.valid}))
-            self._find(
-                Outcome.STRANGER,
-                f"{len(counting)} of {need} trusted signatures (keys here: {worth})",
-            )
-            self._step(3, "failed", f"{len(counting)} of {need} needed; {worth}")
+            why = shortfall(self.signers, len(counting), need)
+            self._find(Outcome.UNTRUSTED, why)
+            self._step(3, "failed", why)
         del artifact
         return False
 
@@ -210,7 +208,10 @@ class _Run:
         if signer.standing == "revoked":
             seen = self.policy.seen
             if seen is not None and self.digest and seen.has(self.digest, signer.key):
-                self.notes.append(f"{signer.key} is revoked, but verified this very file before")
+                self.notes.append(
+                    f"{signer.key} is revoked; its signature counts, since this machine verified"
+                    " the file before"
+                )
                 return True
             return False
         return signer.standing in ("trusted", "retired")
@@ -228,7 +229,7 @@ class _Run:
         if found == artifact.statement.body_hash:
             self._step(4, "passed", found)
             return True
-        self._find(Outcome.TAMPERED, "the body is not the one that was signed")
+        self._find(Outcome.TAMPERED, "the body differs from the signed one")
         self._step(4, "failed", f"found {found}")
         return False
 
@@ -243,17 +244,19 @@ class _Run:
             theirs = (seen.epoch, seen.size)
             if theirs == mine and seen.root != head.signed.root:
                 self._find(
-                    Outcome.FORK, f"another history of the same length was seen at {seen.at}"
+                    Outcome.FORK,
+                    f"a different history of the same length was verified at {seen.at}",
                 )
-                self._step(5, "failed", "same size, other root")
+                self._step(5, "failed", "same size, different root")
                 return
             if seen.key in self.counting:
                 newest = max(newest, theirs)
         if newest > mine:
             self._find(
-                Outcome.OLDER, f"a newer copy was seen here: {_at(newest)}, this is {_at(mine)}"
+                Outcome.OLDER,
+                f"a newer copy was verified here: {_at(newest)}; this one is {_at(mine)}",
             )
-            self._step(5, "failed", f"{_at(mine)}, seen {_at(newest)}")
+            self._step(5, "failed", f"{_at(mine)}; newest verified here: {_at(newest)}")
         else:
             self._step(5, "passed", _at(mine))
 
@@ -284,24 +287,24 @@ class _Run:
             outcome = self._blame(found.outcome)
             self.findings.append(msgspec.structs.replace(found, outcome=outcome))
         if contents.more_findings:
-            self.notes.append(f"{contents.more_findings} more findings of this kind")
+            self.notes.append(f"{contents.more_findings} more problems of this kind")
         if contents.falsely_signed:
             self.notes.append(
-                f"{contents.falsely_signed} records hold a signature that is not valid, so nobody "
-                f"is shown to have signed them: {'; '.join(contents.falsely_signed_examples)}"
+                f"records with an invalid signature: {contents.falsely_signed}, such as"
+                f" {'; '.join(contents.falsely_signed_examples)}"
             )
 
     def _records(self, artifact: Artifact, contents: Contents) -> None:
         wrong = len(contents.findings) + contents.more_findings
         if contents.root_hash != artifact.statement.root_hash:
-            self._find(Outcome.TAMPERED, "the root hash is not that of the components")
+            self._find(Outcome.TAMPERED, "the root hash does not match the entries")
             wrong += 1
         if contents.counts != artifact.statement.counts:
-            self._find(Outcome.TAMPERED, "the counts are not those of the sections")
+            self._find(Outcome.TAMPERED, "the counts do not match the sections")
             wrong += 1
         self.records = contents.counts
         total = sum(contents.counts.values())
-        self._step(6, "failed" if wrong else "passed", f"{total} records, {wrong} findings")
+        self._step(6, "failed" if wrong else "passed", f"{total} records, {wrong} problems")
 
     def _provenance(self, artifact: Artifact, contents: Contents, lineage: Lineage | None) -> None:
         report = contents.provenance()
@@ -320,7 +323,7 @@ class _Run:
         self._step(
             7,
             "failed" if wrong else "passed",
-            f"{contents.roots} roots, {report.missing} missing, {report.duplicates} repeated",
+            f"{contents.roots} roots, {report.missing} missing, {report.duplicates} duplicates",
         )
 
     def _duplicates(self, artifact: Artifact, report: IdReport) -> None:
@@ -328,7 +331,7 @@ class _Run:
             self.findings.append(
                 Finding(
                     outcome=Outcome.TAMPERED,
-                    message="an id occurs twice",
+                    message="duplicate ID",
                     line=artifact.body.line_of(number),
                     id=identity,
                 )
@@ -341,11 +344,11 @@ class _Run:
         if artifact.statement.scope.kind == "disclosure" and (
             missing := contents.unproved().missing
         ):
-            wrong.append(f"{missing} disclosed entries have no proof")
+            wrong.append(f"{missing} disclosed entries have no inclusion proof")
         if unmatched := contents.unmatched().missing:
-            wrong.append(f"{unmatched} proofs are of no record of their type in the file")
+            wrong.append(f"{unmatched} proofs match no record of their type in the file")
         if repeated := contents.unproved().duplicates:
-            wrong.append(f"{repeated} proofs occur twice")
+            wrong.append(f"{repeated} duplicate proofs")
         for message in wrong:
             self._find(Outcome.TAMPERED, message)
         shown = self._shows_whose(head, contents.keys)
@@ -359,7 +362,7 @@ class _Run:
         )
 
     def _whose_log(self, artifact: Artifact, head: SignedHead) -> None:
-        """Check whose the log is, where nothing else of the contents is looked at."""
+        """Verify who owns the log, if nothing else of the contents is verified."""
         keys = BankKeys(artifact.statement.bank, self.asked.limits)
         try:
             for line in artifact.body.section("keys"):
@@ -371,44 +374,43 @@ class _Run:
                 if isinstance(model, Config):
                     keys.take(model, line)
         except SatchelError:
-            return  # a trusted signer vouches for the bytes; that they are sound is for ``deep``
+            return  # a trusted key signed the bytes; whether they are sound is for ``deep``
         wrong = self._head(artifact, head, keys)
         for message in wrong:
             self._find(Outcome.TAMPERED, message)
         if not self._shows_whose(head, keys) or wrong:
-            self._step(8, "failed", f"size {head.signed.size}, proofs were not looked at")
+            self._step(8, "failed", f"size {head.signed.size}, proofs not verified")
 
     def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
-        """Return what is wrong with the signed head itself."""
+        """Return the problems of the signed head itself."""
         wrong = []
         found = check_head(artifact.statement.head or {}, head)
         if not found.valid:
             wrong.append(f"the log head: {found.problem}")
         if head.signed.bank != artifact.statement.bank:
-            wrong.append("the log head is of another bank")
+            wrong.append("the log head belongs to another bank")
         if keys.is_founded and not keys.admits(head.signed.key):
             wrong.append(f"the bank never admitted the key of the log head, {head.signed.key}")
         return wrong
 
     def _shows_whose(self, head: SignedHead, keys: BankKeys) -> bool:
-        """Find fault with a head of which the file does not show that it is the bank's."""
+        """Require that the file shows the head to be the bank's; note why if it does not."""
         signed = head.signed
         if not keys.is_founded:
-            self._find(
-                Outcome.INCOMPLETE, "the file does not show whose the log is: no bank record"
-            )
+            self._find(Outcome.INCOMPLETE, "no bank record shows who owns the log")
             return False
         if keys.adopter is not None and not self.policy.adopts(keys.adopter, signed.bank):
             self._find(
-                Outcome.STRANGER,
-                f"{keys.adopter} took over the bank, and is not trusted for this very bank",
+                Outcome.UNTRUSTED,
+                f"{keys.adopter} adopted the bank, and is not trusted as an owner of it",
             )
             self.notes.append(
-                f"If that is right: satchel key trust {keys.adopter} --bank {signed.bank}"
+                "If you confirmed the adoption with them: satchel key trust"
+                f" {keys.adopter} --bank {signed.bank}"
             )
             return False
         if self.policy.standing(signed.key, signed.bank) == "revoked" and not self._seen_before():
-            self._find(Outcome.STRANGER, f"the key of the log head is revoked here: {signed.key}")
+            self._find(Outcome.UNTRUSTED, f"the log head is signed by a revoked key: {signed.key}")
             return False
         return True
 
@@ -416,7 +418,9 @@ class _Run:
         matches = lineage.matching(wanted if wanted.startswith("blake3:") else f"blake3:{wanted}")
         if len(matches) != 1:
             raise UsageError(
-                "no entry has this id" if not matches else "more than one id starts like this",
+                "no entry has this ID"
+                if not matches
+                else "more than one ID begins with this prefix",
                 file=self.file,
                 field=wanted,
             )
@@ -443,12 +447,12 @@ class _Run:
                     )
                 )
         except TargetError as error:
-            self.notes.append(f"this verification could not be remembered: {error.message}")
+            self.notes.append(f"this verification could not be recorded: {error.message}")
 
     # -- small things ----------------------------------------------------------------------
 
     def _blame(self, outcome: Outcome) -> Outcome:
-        """Return what a fault in the body is: where that was changed, it is the change's doing."""
+        """Return the verdict of a problem in the body: ``tampered`` if that was changed."""
         body = self.steps.get(4)
         changed = body is not None and body.state == "failed"
         return Outcome.TAMPERED if changed and outcome is Outcome.MALFORMED else outcome
@@ -465,12 +469,12 @@ class _Run:
         if number == 3 and 2 in self.steps:  # noqa: PLR2004
             return "no valid signature"
         if number in (5, 8) and self.artifact.statement.head is None:
-            return "the file was made without a bank"
+            return "the file is not from a bank"
         if number == 5:  # noqa: PLR2004
-            return "no trusted signer, or nothing is remembered here"
+            return "no trusted signer, or no earlier verification is recorded"
         if any(finding.outcome is Outcome.MALFORMED for finding in self.findings):
             return "an earlier step failed"
-        return "a trusted signer vouches for the body; use --deep to look at every record"
+        return "a trusted key signed the whole body; --deep verifies every record"
 
 
 def _at(place: tuple[int, int]) -> str:

@@ -18,7 +18,7 @@ class Blobs(Statements):
         cypher = "MATCH (b:Blob) WHERE b.bank = $bank AND b.digest IS NOT NULL"
         found = self._all(f"{cypher} RETURN b.digest, b.size", bank=self._number(bank))
         if not all(isinstance(size, int) for _, size in found):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         return iter(sorted((digest, size) for digest, size in found))
 
     def has(self, bank: str, digest: str) -> bool:
@@ -27,18 +27,18 @@ class Blobs(Statements):
     def get(self, bank: str, digest: str) -> Iterator[bytes]:
         blob = self._blob(bank, digest)
         if blob is None:
-            raise UnknownBlobError(f"there is no blob {digest} in the bank", file=self._name)
+            raise UnknownBlobError(f"no blob {digest} in the bank", file=self._name)
         return self._pieces(blob, self._start(blob, PIECE_BITS))
 
     def _pieces(self, blob: int, first: int) -> Iterator[bytes]:
         ((size,),) = self._all("MATCH (b:Blob {number: $blob}) RETURN b.size", blob=blob)
         if not isinstance(size, int):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         for place in range(first, first + -(-size // PIECE_BYTES)):
             found = self._all("MATCH (p:Piece {place: $place}) RETURN p.data", place=place)
             for (data,) in found:
                 if not isinstance(data, bytes):
-                    raise damaged(self._name, "a column holds what it cannot")
+                    raise damaged(self._name, "a column contains an invalid value")
                 yield data
 
     def _blob(self, bank: str, digest: str) -> int | None:

@@ -28,7 +28,7 @@ def translated(name: str) -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         raise ours(error, name) from error
     except UnicodeDecodeError as error:
-        raise damaged(name, "text in it is no text") from error
+        raise damaged(name, "it contains invalid text") from error
 
 
 def ours(error: Exception, name: str) -> StoreError:
@@ -36,14 +36,12 @@ def ours(error: Exception, name: str) -> StoreError:
     said = str(error)
     if any(part in said for part in _BUSY):
         return StoreBusyError(
-            "another program is writing and did not end in time",
+            "another program is writing and did not finish in time",
             file=name,
             hint="Try again; if nothing else runs, see: satchel doctor.",
         )
     if any(part in said for part in _FULL):
-        return StoreFullError(
-            "there is no space left", file=name, hint="Free some space and do it again."
-        )
+        return StoreFullError("no space left", file=name, hint="Free disk space and run again.")
     if isinstance(error, MemoryError) or any(part in said for part in _DAMAGED):
         return damaged(name, said)
     return StoreError(f"the store failed: {said}", file=name)
@@ -54,5 +52,5 @@ def damaged(name: str, what: str) -> StoreDamagedError:
     return StoreDamagedError(
         f"the database is damaged: {what}",
         file=name,
-        hint="Keep the folder as it is and see: satchel doctor.",
+        hint="Do not change the folder, and run: satchel doctor.",
     )

@@ -93,14 +93,14 @@ class View(Statements):
             return None
         head, peaks = found[0]
         if not (isinstance(head, bytes) and isinstance(peaks, bytes)):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         return StoredHead(head, peaks)
 
     def counts(self, bank: str) -> dict[str, int]:
         cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.type, count(*)"
         found = self._all(cypher, **self._bounds(bank))
         if not all(isinstance(name, str) for name, _ in found):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         return dict(map(tuple, found))
 
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
@@ -139,29 +139,36 @@ class View(Statements):
         )
         while found := self._all(cypher, **values):
             if not all(isinstance(size, int) for _, size in found):
-                raise damaged(self._name, "a column holds what it cannot")
+                raise damaged(self._name, "a column contains an invalid value")
             for places in _weighed(found):
                 yield from sorted(self._at(places), key=_seq, reverse=newest_first)
             last = found[-1][0]
             values["last" if newest_first else "first"] = last + (-1 if newest_first else 1)
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterable[ColumnBlock]:
         number, asked = self._number(bank), self._bounds(bank)
         if end is not None:
-            asked["last"] = asked["first"] + (end << BLOCK_BITS) - 1
-        asked["first"] += first << BLOCK_BITS
-        found = self._all(_MARKED, **asked, bank=number)
+            asked["last"] = asked["first"] + (end << bits) - 1
+        asked["first"] += first << bits
+        found = self._all(_MARKED, **asked, bank=number) if marked else []
         if any(row[1] != number for row in found):
-            raise damaged(self._name, "a row says that it is of another bank")
-        marked = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
+            raise damaged(self._name, "a row belongs to another bank")
+        there = [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
         rows = list[Any]()
         if names:
             listed = ", ".join(f"r.`{name}`" for name in names)
             cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, {listed} ORDER BY r.place"
             rows = self._all(cypher, **asked)
-        return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), marked)
+        return column_blocks(((row[0] & SEQ_MASK, *row[1:]) for row in rows), there, bits)
 
     def every_link(self, bank: str) -> Iterable[Linked]:
         asked = self._bounds(bank)
@@ -214,7 +221,7 @@ class View(Statements):
         cypher = "MATCH (s:Side) WHERE s.bank = $bank RETURN s.name, s.value"
         found = self._all(cypher, bank=bank)
         if not all(isinstance(name, str) and isinstance(value, bytes) for name, value in found):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         found.sort()
         return {name: value for name, value in found if name.startswith(prefix)}
 
@@ -324,7 +331,7 @@ class View(Statements):
 
     def _row(self, found: list[Any]) -> Row:
         if not all(map(isinstance, found, _KINDS)):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         place, *rest = found
         return Row(seq=place & SEQ_MASK, **dict(zip(_COLUMNS[1:], rest, strict=True)))
 
@@ -366,7 +373,7 @@ class View(Statements):
     def _numbers(self, cypher: str, **values: Any) -> set[int]:
         found = {number for (number,) in self._all(cypher, **values)}
         if not all(isinstance(number, int) for number in found):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         return found
 
     @property

@@ -96,4 +96,4 @@ def _refuse_held(view: "View", number: int, slots: dict[str, int], touched: set[
 
 
 def _taken() -> SlotTakenError:
-    return SlotTakenError("there is a current record for the same thing already")
+    return SlotTakenError("a current record for the same key or origin already exists")

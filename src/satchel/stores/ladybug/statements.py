@@ -59,7 +59,9 @@ class Block:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         if self.over is not None:
-            raise StoreError(f"the transaction was taken back already: {self.over}", file=self.name)
+            raise StoreError(
+                f"the transaction was already rolled back: {self.over}", file=self.name
+            )
         try:
             with translated(self.name):
                 yield
@@ -85,7 +87,7 @@ class Statements:
     def _start(self, number: Any, bits: int) -> int:
         """Return the first place of the stretch of a table that belongs to a number."""
         if not isinstance(number, int) or not 0 < number < 1 << (_KEY_BITS - bits):
-            raise damaged(self._name, "a number is none that we give")
+            raise damaged(self._name, "an invalid internal number")
         return number << bits
 
     def _each(self, cypher: str, **values: Any) -> Iterator[list[Any]]:

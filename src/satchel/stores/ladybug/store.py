@@ -62,9 +62,9 @@ class LadybugStore:
     def writing(self) -> Iterator[Transaction]:
         """Give the right to write; committed when the block ends without an error."""
         if self._read_only:
-            raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
+            raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         if self._within() is not None:
-            raise StoreError("a block of this thread is open already", file=self.name)
+            raise StoreError("this thread already has an open transaction", file=self.name)
         with self._opened().writing() as block, self._holding(block):
             yield Transaction(block)
 
@@ -78,9 +78,9 @@ class LadybugStore:
             UsageError: Within a block of the same thread.
         """
         if self._read_only:
-            raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
+            raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         if self._within() is not None:
-            raise UsageError("a store cannot be scrubbed while it is read", file=self.name)
+            raise UsageError("a store cannot be scrubbed while it is being read", file=self.name)
         shared = self._opened()
         shared.replace(partial(anew, shared.folder))
 

@@ -25,7 +25,7 @@ class Vectors(Statements):
         cypher = f"{_OF} RETURN g.model, g.dimensions, g.generation, g.number"
         found = self._all(cypher, bank=self._number(bank))
         if not all(tuple(map(type, row)) == (str, int, int, int) for row in found):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         return {self._generation(*key): self._count(number) for *key, number in sorted(found)}
 
     def get(
@@ -108,7 +108,7 @@ class Vectors(Statements):
 
     def _unpacked(self, width: Any, numbers: Any, dimensions: int) -> tuple[float, ...]:
         if not (isinstance(width, int) and isinstance(numbers, bytes)):
-            raise damaged(self._name, "a column holds what it cannot")
+            raise damaged(self._name, "a column contains an invalid value")
         try:
             return unpacked(Packed(width, numbers), dimensions)
         except ValueError as error:
@@ -122,7 +122,7 @@ class VectorsWriting(Vectors):
         places = self._places(self._number(bank), list(vectors))
         for identity in vectors:
             if identity not in places:
-                raise ValueRefusedError("there is no such record in the bank", field=identity)
+                raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         new = {
             places[identity]: packed(vector, count, identity)

@@ -233,8 +233,8 @@ class Transaction(Linking):
             " WITH r.slot AS slot, count(*) AS many WHERE many > 1 RETURN slot LIMIT 1"
         )
         if self._all(cypher, **values):
-            self._block.over = "a slot was taken twice"
-            raise SlotTakenError("there is a current record for the same thing already")
+            self._block.over = "a slot was used twice"
+            raise SlotTakenError("a current record for the same key or origin already exists")
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
         start = (self._number(bank) << NODE_BITS) + first

@@ -22,7 +22,7 @@ class Blobs(Statements):
     def get(self, bank: str, digest: str) -> Iterator[bytes]:
         blob = self._blob(bank, digest)
         if blob is None:
-            raise UnknownBlobError(f"there is no blob {digest} in the bank", file=self._name)
+            raise UnknownBlobError(f"no blob {digest} in the bank", file=self._name)
         return self._pieces(blob)
 
     def _pieces(self, blob: int) -> Iterator[bytes]:

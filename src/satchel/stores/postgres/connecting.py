@@ -81,15 +81,17 @@ def read_address(address: str, *, schema: str = SCHEMA) -> Address:
         url = urlunsplit(parts._replace(query=urlencode(asked, quote_via=quote)))
         found = DRIVER.conninfo.conninfo_to_dict(url)
     except (DRIVER.Error, ValueError):
-        raise UsageError("not the address of a database", field="store", hint=hint) from None
+        raise UsageError("not a database address", field="store", hint=hint) from None
     if parts.scheme not in {"postgresql", "postgres"} or parts.fragment:
-        raise UsageError("not the address of a database", field="store", hint=hint)
+        raise UsageError("not a database address", field="store", hint=hint)
     if not _NAME.fullmatch(schema):
-        raise UsageError("a schema is called by small letters, digits and _", field="store.schema")
+        raise UsageError(
+            "a schema name can contain only lower-case letters, digits and _", field="store.schema"
+        )
     if bank is not None and (not bank or "\0" in bank):
-        raise UsageError("not the id of a bank", field="store.bank")
+        raise UsageError("not a bank ID", field="store.bank")
     if any("@" in str(found.get(part, "")) for part in ("host", "port", "dbname")):
-        what = "not the address of a database: an @ in a password is written as %40"
+        what = "not a database address: write an @ in a password as %40"
         raise UsageError(what, field="store", hint=hint)
     where = f"{found.get('host', '')}{':' + found['port'] if found.get('port') else ''}"
     name = f"postgresql://{where}/{found.get('dbname', '')}"
@@ -214,12 +216,12 @@ class Connections:
             connection.execute(sql, (BANK_SETTING, self.address.bank))
         info = connection.info
         if info.server_version < _OLDEST:
-            raise StoreError("PostgreSQL 14 or newer is needed", file=self.address.name)
+            raise StoreError("PostgreSQL 14 or newer is required", file=self.address.name)
         if info.parameter_status("server_encoding") != "UTF8":
             raise StoreError(
-                "the database does not keep its texts in UTF-8",
+                "the encoding of the database is not UTF-8",
                 file=self.address.name,
-                hint="Make one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
+                hint="Create one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
             )
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ class translated:  # noqa: N801 - used as a function
             # Without what it was: a server that cannot be reached is named with its address.
             raise _ours(error, self._name) from None
         if isinstance(error, UnicodeDecodeError):
-            raise damaged(self._name, "text in it is no text") from error
+            raise damaged(self._name, "it contains invalid text") from error
 
 
 def is_passing(error: Any) -> bool:
@@ -81,18 +81,16 @@ def _ours(error: Any, name: str) -> SatchelError:
     said = (error.diag.message_primary or "").strip() if code else ""
     if code in _BUSY:
         return StoreBusyError(
-            "others are writing and did not end in time",
+            "other clients are writing and did not finish in time",
             file=name,
-            hint="Try again; pg_stat_activity says who waits for whom.",
+            hint="Try again; see pg_stat_activity for the blocking client.",
         )
     if code == "23505":
         if error.diag.constraint_name == SLOT_INDEX:
-            return SlotTakenError("there is a current record for the same thing already")
-        return StoreError(f"the store refuses this: {said}", file=name)
+            return SlotTakenError("a current record for the same key or origin already exists")
+        return StoreError(f"rejected by the store: {said}", file=name)
     if code == "53100":
-        return StoreFullError(
-            "there is no space left", file=name, hint="Free some space and do it again."
-        )
+        return StoreFullError("no space left", file=name, hint="Free disk space and run again.")
     if code in _DAMAGED:
         return damaged(name, said)
     return _refused(code, said, name) or _failed(error, code, said, name)
@@ -100,12 +98,12 @@ def _ours(error: Any, name: str) -> SatchelError:
 
 def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
     if code == "25006":
-        return ReadOnlyStoreError("the server can only be read", file=name)
+        return ReadOnlyStoreError("the server is read-only", file=name)
     if code == "42501":
         return ReadOnlyStoreError(
-            f"the role may not do that: {said}",
+            f"permission denied for the role: {said}",
             file=name,
-            hint="Let the owner of the tables grant it what it needs.",
+            hint="Ask the owner of the tables to grant it.",
         )
     if code == "25P02":
         return StoreError(
@@ -115,17 +113,19 @@ def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
         )
     if code in _MISSING:
         return StoreError(
-            "the tables of the store are not there: its schema was dropped or renamed, or the"
-            " address names another",
+            "the tables of the store are missing: its schema was dropped or renamed, or the "
+            "address is wrong",
             file=name,
-            hint="Check the schema and the database of the address. What is gone comes back from a"
-            " backup: satchel backup restore. A new store is made by: satchel init",
+            hint=(
+                "Check the schema and database of the address. To restore a backup: satchel backup "
+                "restore. To create a new store: satchel init"
+            ),
         )
     if code in _CHANGED:
         return StoreError(
-            "the tables of the store are not as they have to be: a column or a function is missing",
+            "the tables of the store are damaged: a column or a function is missing",
             file=name,
-            hint="Undo what was changed in the schema, or restore a backup: satchel backup restore."
+            hint="Undo the change of the schema, or restore a backup: satchel backup restore."
             " See: satchel doctor.",
         )
     return None
@@ -133,9 +133,9 @@ def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
 
 def _failed(error: Any, code: str | None, said: str, name: str) -> StoreError:
     if code in _DENIED or (code is None and "authentication failed" in str(error)):
-        return StoreError("the server refuses the role or its password", file=name)
+        return StoreError("the server rejects the role or its password", file=name)
     if code == "3D000" or (code is None and "does not exist" in str(error)):
-        return StoreError("there is no such database or role", file=name)
+        return StoreError("no such database or role", file=name)
     if code is None or code.startswith(("08", "57P")):
         return gone(name)
     return StoreError(f"the store failed: {said}", file=name)
@@ -144,9 +144,9 @@ def _failed(error: Any, code: str | None, said: str, name: str) -> StoreError:
 def gone(name: str) -> StoreError:
     """Return the error for a server that does not answer, or not any more."""
     return StoreError(
-        "the server does not answer",
+        "the server does not respond",
         file=name,
-        hint="Check that it runs and can be reached. What was acknowledged is kept.",
+        hint="Check that it runs and is reachable. Acknowledged writes are durable.",
     )
 
 
@@ -155,5 +155,5 @@ def damaged(name: str, what: str) -> StoreDamagedError:
     return StoreDamagedError(
         f"the database is damaged: {what}",
         file=name,
-        hint="Keep it as it is and see: satchel doctor.",
+        hint="Do not change it, and run: satchel doctor.",
     )

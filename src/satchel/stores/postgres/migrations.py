@@ -65,7 +65,7 @@ def _migrate(
 ) -> str:
     versions = range(version, VERSION)
     if any(each not in steps for each in versions):
-        raise StoreVersionError(f"no way leads on from version {version}", file=name)
+        raise StoreVersionError(f"cannot upgrade from version {version}", file=name)
     connection.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")  # which every writer reads
     digits = "".join(filter(str.isdigit, now()))
     kept = f"{schema[:30]}_v{version}_{digits}"
@@ -82,5 +82,5 @@ def _migrate(
             step(connection)
     connection.execute("UPDATE store SET version = %s", (VERSION,))
     if connection.execute(_BANKS).fetchall() != before:
-        raise damaged(name, "bringing it up to date would lose records")
+        raise damaged(name, "upgrading it would lose records")
     return kept

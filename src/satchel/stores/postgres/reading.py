@@ -48,9 +48,9 @@ _ONE_BY_ONE = _NAMED.format(
 _MARKED = """
 SELECT seq, id, type, at, retired, hold FROM record
 WHERE bank = %s AND seq BETWEEN %s AND %s AND (retired IS NOT NULL OR hold)"""
-_BLOCKS = f"""
-SELECT seq >> {BLOCK_BITS}, count(*), min(seq), max(seq), {{columns}} FROM record
-WHERE bank = %s AND seq BETWEEN %s AND %s GROUP BY 1 ORDER BY 1"""  # noqa: S608 - our own names
+_BLOCKS = """
+SELECT seq >> {bits}, count(*), min(seq), max(seq), {columns} FROM record
+WHERE bank = %s AND seq BETWEEN %s AND %s GROUP BY 1 ORDER BY 1"""
 _TOGETHER = "convert_to(array_agg(\"{}\" ORDER BY seq)::text, 'UTF8')"
 _INDEXED_RIGHT = """
 SELECT word.seq FROM word JOIN unnest(
@@ -98,6 +98,8 @@ _ORPHANS = (
 
 class View(Words):
     """One consistent view, on a connection inside a transaction."""
+
+    words_apart = True
 
     def __init__(self, session: Session, own: OwnTransactions) -> None:
         super().__init__(session)
@@ -177,19 +179,27 @@ class View(Words):
                 yield row
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterator[ColumnBlock]:
-        number, start = self._number(bank), first << BLOCK_BITS
-        last = MOST_PLACE if end is None else (end << BLOCK_BITS) - 1
-        marked = [
+        number, start = self._number(bank), first << bits
+        last = MOST_PLACE if end is None else (end << bits) - 1
+        found = self._all(_MARKED, number, start, last) if marked else []
+        rows = (
             Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
-            for seq, identity, tag, at, retired, hold in self._all(_MARKED, number, start, last)
-        ]
-        by_block = {block.number: block for block in column_blocks((), marked)}
+            for seq, identity, tag, at, retired, hold in found
+        )
+        by_block = {block.number: block for block in column_blocks((), rows, bits)}
         if not names:
             yield from by_block.values()
             return
-        sql = _BLOCKS.format(columns=", ".join(map(_TOGETHER.format, names)))
+        sql = _BLOCKS.format(bits=bits, columns=", ".join(map(_TOGETHER.format, names)))
         for block, count, low, high, *values in self._all(sql, number, start, last):
             there = by_block[block].marked if block in by_block else []
             yield ColumnBlock(block, count, low, high, tuple(values), there)

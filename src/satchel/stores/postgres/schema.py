@@ -235,7 +235,7 @@ def found_version(connection: Any, schema: str, name: str) -> int | None:
         marks = "SELECT to_jsonb(store)->>'application', to_jsonb(store)->>'version' FROM store"
         found = connection.execute(marks).fetchall()
     if len(found) != 1 or found[0][0] != APPLICATION:
-        raise StoreVersionError("the tables there are not ours", file=name)
+        raise StoreVersionError("the tables there are not Satchel's", file=name)
     version = int(found[0][1])
     if version > VERSION:
         raise StoreVersionError(

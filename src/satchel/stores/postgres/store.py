@@ -126,20 +126,20 @@ class PostgresStore:
                 what was written may be there, whole, or not.
         """
         if self._read_only:
-            raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
+            raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         if getattr(self._local, "session", None) is not None:
-            raise UsageError("this thread is within a block already", file=self.name)
+            raise UsageError("this thread already has an open transaction", file=self.name)
         with self._block(_WRITE) as (session, found):
             ((version, forced, transaction),) = found or [(None, None, None)]
             if version != VERSION:
                 raise StoreVersionError(
-                    "a newer program brought the store up to date",
+                    "the store was upgraded by a newer version",
                     file=self.name,
                     hint="Use a newer satchel.",
                 )
             if forced != "on":
                 raise StoreError(
-                    "the server does not force what it is told to disk",
+                    "the server does not flush writes to disk",
                     file=self.name,
                     hint="Set fsync = on in postgresql.conf.",
                 )
@@ -149,7 +149,7 @@ class PostgresStore:
             with translated(self.name):
                 said = session.connection.execute("COMMIT").statusmessage
             if said != "COMMIT":  # a statement in it had failed, and whoever saw that went on
-                raise StoreError("the transaction was taken back already", file=self.name)
+                raise StoreError("the transaction was already rolled back", file=self.name)
 
     def scrub(self) -> None:
         """Write every table anew without what was removed.
@@ -162,15 +162,15 @@ class PostgresStore:
             UsageError: Within a block of the same thread.
         """
         if self._read_only:
-            raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
+            raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         if getattr(self._local, "session", None) is not None:
-            raise UsageError("a store cannot be scrubbed while it is read", file=self.name)
+            raise UsageError("a store cannot be scrubbed while it is being read", file=self.name)
         with self._connections.begun("SELECT 1") as (connection, _), translated(self.name):
             if connection.execute(_SEEN_BY_OTHERS).fetchall() != [(0,)]:
                 raise StoreBusyError(
-                    "somebody reads the database, so what was erased cannot be let go of",
+                    "another client reads the database, so erased bytes cannot be removed yet",
                     file=self.name,
-                    hint="What was erased is out of the store; do it again to be rid of its bytes.",
+                    hint="The records are erased; run again to remove their bytes.",
                 )
             for table in TABLES:
                 connection.execute(f"VACUUM FULL {self._schema}.{table}")
@@ -198,7 +198,7 @@ class PostgresStore:
                 " WHERE datname = current_database()"
             )
             failed = sum(count for (count,) in connection.execute(sql).fetchall())
-        found = [f"the index {index} is invalid: REINDEX it" for (index,) in invalid]
+        found = [f"the index {index} is invalid; run REINDEX" for (index,) in invalid]
         return found + ([f"{failed} pages failed their checksum"] if failed else [])
 
     def close(self) -> None:
@@ -221,16 +221,16 @@ class PostgresStore:
                 raise StoreVersionError(
                     f"the store has version {version}, this program reads version {VERSION}",
                     file=self.name,
-                    hint="Open it for writing once: it is brought up to date, and a copy is kept.",
+                    hint="Open it once for writing: it is upgraded, and a copy is kept.",
                 )
             self._extension = extension_of(connection)
             if only is not None:
                 sql = "SELECT row_security_active('bank')"
                 if connection.execute(sql).fetchall() != [(True,)]:
                     raise StoreError(
-                        "this role sees every bank, whichever it asks for",
+                        "this role can see every bank",
                         file=self.name,
-                        hint="Use a role that does not own the tables and is no superuser.",
+                        hint="Use a role that neither owns the tables nor is a superuser.",
                     )
 
     @contextmanager

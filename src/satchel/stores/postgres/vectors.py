@@ -131,7 +131,7 @@ class Vectors(Statements):
         try:
             return Generation(model.decode(), dimensions, number)
         except (ValueRefusedError, UnicodeDecodeError) as error:
-            raise damaged(self._name, "a generation is none that can be") from error
+            raise damaged(self._name, "an invalid generation") from error
 
     def _unpacked(self, kept: Packed, dimensions: int) -> tuple[float, ...]:
         try:
@@ -148,7 +148,7 @@ class VectorsWriting(Vectors):
         places = self._places(bank_number, list(vectors))
         for identity in vectors:
             if identity not in places:
-                raise ValueRefusedError("there is no such record in the bank", field=identity)
+                raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         rows = [
             (places[identity], *packed(vector, count, identity))

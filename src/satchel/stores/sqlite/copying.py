@@ -45,9 +45,9 @@ def copy_database(
     for ending in ("", *COMPANIONS):
         if os.path.lexists(taken := path.with_name(path.name + ending)):
             raise TargetExistsError(
-                "there is something in the place of the copy",
+                "the target of the copy already exists",
                 file=str(taken),
-                hint="Name another place.",
+                hint="Choose another path.",
             )
     # The first read settles what is seen; before it, each step would see something newer.
     source.pragma("schema_version")

@@ -64,7 +64,7 @@ class _Decoding(_Translated):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, UnicodeDecodeError):
-            raise damaged(self._name, "text in it is no text") from error
+            raise damaged(self._name, "it contains invalid text") from error
         super().__exit__(kind, error, trace)
 
 
@@ -72,21 +72,21 @@ def _ours(error: apsw.Error, name: str, connection: apsw.Connection | None) -> S
     """Return what to say instead of what SQLite says."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreBusyError(
-            "another process is writing and did not end in time",
+            "another process is writing and did not finish in time",
             file=name,
             hint="Try again; if nothing else runs, see: satchel doctor.",
         )
     if isinstance(error, apsw.FullError | apsw.IOError | apsw.CantOpenError):
         return _failed(name, error, connection)
     if isinstance(error, apsw.ReadOnlyError):
-        return ReadOnlyStoreError("the store can only be read", file=name)
+        return ReadOnlyStoreError("the store is read-only", file=name)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return damaged(name, str(error))
     if not isinstance(error, apsw.ConstraintError):
         return StoreError(f"the store failed: {error}", file=name)
     if "record.slot" in str(error):
-        return SlotTakenError("there is a current record for the same thing already")
-    return StoreError(f"the store refuses this: {error}", file=name)
+        return SlotTakenError("a current record for the same key or origin already exists")
+    return StoreError(f"rejected by the store: {error}", file=name)
 
 
 def damaged(name: str, what: str) -> StoreDamagedError:
@@ -94,7 +94,7 @@ def damaged(name: str, what: str) -> StoreDamagedError:
     return StoreDamagedError(
         f"the database is damaged: {what}",
         file=name,
-        hint="Keep the file as it is and see: satchel doctor.",
+        hint="Do not change the file, and run: satchel doctor.",
     )
 
 
@@ -107,13 +107,11 @@ def _failed(name: str, error: apsw.Error, connection: apsw.Connection | None) ->
         or getattr(error, "extendedresult", 0)
         == apsw.SQLITE_IOERR_SHMSIZE  # the index of the log cannot grow
     ):
-        return StoreFullError(
-            "there is no space left", file=name, hint="Free some space and do it again."
-        )
+        return StoreFullError("no space left", file=name, hint="Free disk space and run again.")
     if isinstance(error, apsw.CantOpenError):
         return StoreError(
             "the store cannot be opened",
             file=name,
-            hint="Check that the folder exists and who may read it.",
+            hint="Check that the folder exists, and its permissions.",
         )
     return StoreError(f"the store failed: {error}", file=name)

@@ -66,7 +66,7 @@ def migrate(
             return None
         versions = range(version, VERSION)
         if any(each not in steps for each in versions):
-            raise StoreVersionError(f"no way leads on from version {version}", file=name)
+            raise StoreVersionError(f"cannot upgrade from version {version}", file=name)
         kept = _keep(path, version, busy_ms, secret)
         try:
             _advance(connection, name, [steps[each] for each in versions])
@@ -101,7 +101,7 @@ def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
     if found != [("ok",)]:
         raise damaged(name, str(found[0][0]))
     if holds(connection) != before:
-        raise damaged(name, "bringing it up to date would lose records")
+        raise damaged(name, "upgrading it would lose records")
     # A full disk says so here, and not when it is being committed.
     connection.cache_flush()
 

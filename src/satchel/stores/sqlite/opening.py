@@ -20,6 +20,7 @@ import apsw
 
 from satchel.disk.databases.ciphers import unlock, with_ciphers
 from satchel.disk.private import database_files, secure_database
+from satchel.disk.waiting import BusyHandler
 from satchel.errors import SatchelError, StoreBusyError, StoreError
 from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.schema import index_names, lacks_names
@@ -129,7 +130,7 @@ def open_for_reading(
     files = database_files(path)
     if _is_filled(files, "-journal"):
         raise StoreError(
-            "a program was killed when it had just begun the store",
+            "a program was killed while creating the store",
             file=str(path),
             hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
         )
@@ -204,7 +205,7 @@ def undisturbed(path: Path, seen: Seen) -> Iterator[None]:
         problem = error
     if not is_current(path, seen):
         raise StoreBusyError(
-            "the store was written to while it was read", file=str(path), hint="Read it again."
+            "the store was changed while it was being read", file=str(path), hint="Read it again."
         ) from problem
     if problem is not None:
         raise problem
@@ -287,7 +288,7 @@ def _connected(
     with translated(str(path)):
         connection = apsw.Connection(address, flags=flags, vfs=system)
     with closing_on_error(path, connection):
-        connection.set_busy_timeout(busy_ms)
+        connection.set_busy_handler(BusyHandler(path, busy_ms))
         if vfs == _ALONE.name:
             connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
         connection.pragma("temp_store", "file")  # encrypted, where the file is

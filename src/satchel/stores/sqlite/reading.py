@@ -1,6 +1,7 @@
 """Reading rows from the tables."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from types import NoneType
@@ -38,6 +39,7 @@ from satchel.stores.sqlite.word_index import (
     VOCABULARY,
     WordIndex,
     WordIndexes,
+    WordSums,
     varints,
 )
 
@@ -72,9 +74,16 @@ _MARKED = f"""
 SELECT place, bank, id, type, at, retired, {_HOLD} FROM record
 WHERE place BETWEEN ? AND ? AND {_IS_MARKED}"""  # noqa: S608 - our own names
 _NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
+_NEWEST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
 _RAW = frozenset({"id", "slot", "body"})
 _MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
+_MANY = 1 << 14
+"""Positions of which the rows do not fit the cache."""
+
+_LITTLE = -1024
+"""KiB of the cache, as SQLite takes them."""
+
 _MOST_TERMS = 200
 _TOGETHER = 1024
 _MOST_MERGED = 16
@@ -100,6 +109,8 @@ class View(Banks):
         serial: Of the connection, among those of the store.
     """
 
+    words_apart = True
+
     def __init__(
         self,
         connection: apsw.Connection,
@@ -112,6 +123,7 @@ class View(Banks):
         super().__init__(connection, name)
         self._spreads = spreads
         self._indexes = {} if indexes is None else indexes
+        self._sums: WordSums | None = None
         self._serial = serial
         self._numbers = dict[str, int]()
 
@@ -218,18 +230,51 @@ class View(Banks):
             yield f"{_SELECT} WHERE", wanted
 
     def column_blocks(
-        self, bank: str, names: Sequence[str], *, first: int, end: int | None = None
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
     ) -> Iterator[ColumnBlock]:
-        number, size = self._number(bank), 1 << BLOCK_BITS
+        number = self._number(bank)
         start = number << SEQ_BITS
-        place = start + (first << BLOCK_BITS)
-        last = start + (SEQ_MASK if end is None else (end << BLOCK_BITS) - 1)
-        if not names:
-            yield from column_blocks((), self._marked(number, place, last))
+        place = start + (first << bits)
+        last = start + (SEQ_MASK if end is None else (end << bits) - 1)
+        with self._little_cache(place, last):
+            if names:
+                yield from self._blocks_of(names, place, last, bits, marked=marked)
+            else:
+                there = self._marked(number, place, last) if marked else ()
+                yield from column_blocks((), there, bits)
+
+    @contextmanager
+    def _little_cache(self, first: int, last: int) -> Iterator[None]:
+        """Go through many rows with little of the cache.
+
+        What is read so is not read again soon, and to fill the cache, whose memory is new in a new
+        process, takes half as long as to read.
+        """
+        ((newest,),) = self._all(_NEWEST, first, last)
+        if newest is None or newest - first < _MANY:
+            yield
             return
+        before = self._connection.pragma("cache_size")
+        self._connection.pragma("cache_size", _LITTLE)
+        try:
+            yield
+        finally:
+            self._connection.pragma("cache_size", before)
+
+    def _blocks_of(
+        self, names: Sequence[str], place: int, last: int, bits: int, *, marked: bool
+    ) -> Iterator[ColumnBlock]:
+        number, size = place >> SEQ_BITS, 1 << bits
         # SQLite puts the values of a block together: that takes half as long as to fetch them.
         sql = (
-            f"SELECT count(*), sum({_IS_MARKED}),"  # noqa: S608 - our own names
+            f"SELECT count(*), {f'sum({_IS_MARKED})' if marked else '? < 0'},"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
         )
         while place <= last:
@@ -239,19 +284,19 @@ class View(Banks):
                 ((following,),) = self._all(_NEXT, place, last)
                 if following is None:
                     return
-                place = following >> BLOCK_BITS << BLOCK_BITS
+                place = following >> bits << bits
                 continue
             if rows < size:
                 ((low, high),) = self._all(_ENDS, low, high)
-            marked = self._marked(number, low, high) if marks else []
-            block = (place & SEQ_MASK) >> BLOCK_BITS
-            yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), marked)
+            there = self._marked(number, low, high) if marks else []
+            block = (place & SEQ_MASK) >> bits
+            yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), there)
             place += size
 
     def _marked(self, number: int, first: int, last: int) -> list[Marked]:
         found = self._all(_MARKED, first, last, number, kinds=_MARKED_KINDS)
         if any(other != number for _, other, *_ in found):
-            raise damaged(self._name, "a row says that it is of another bank")
+            raise damaged(self._name, "a row belongs to another bank")
         return [
             Marked(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
             for place, _, identity, tag, at, retired, hold in found
@@ -283,8 +328,10 @@ class View(Banks):
         column = "target" if incoming else "source"
         sql = f"SELECT DISTINCT place FROM link WHERE bank = ? AND {column} = ? ORDER BY place"  # noqa: S608 - one of two words
         places = [place for (place,) in self._all(sql, self._number(bank), end, kinds=(int,))]
-        found = self._in(f"{_SELECT} WHERE place IN ", places, _KINDS)
-        yield from sorted(map(_row, found), key=lambda row: row.seq)
+        for start in range(0, len(places), _TOGETHER):
+            some = places[start : start + _TOGETHER]
+            found = self._in(f"{_SELECT} WHERE place IN ", some, _KINDS)
+            yield from sorted(map(_row, found), key=lambda row: row.seq)
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: LinkKinds, limit: int
@@ -386,7 +433,7 @@ class View(Banks):
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
         number, before = self._number(bank), dict[tuple[str, str], str]()
-        first, words = number << SEQ_BITS, self._word_index().comparing()
+        first, words = number << SEQ_BITS, self._word_sums()
         sql = "SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?"
         bounds = first + rows[0].seq, first + rows[-1].seq
         there = {place - first: size for place, size in self._all(sql, *bounds, kinds=(int, bytes))}
@@ -448,17 +495,24 @@ class View(Banks):
                 break
         return found
 
+    def _word_sums(self) -> WordSums:
+        """Return what compares records with the index; it remembers the words that it met."""
+        index = self._word_index()
+        if self._sums is None or not self._sums.is_of(index):
+            self._sums = index.comparing()
+        return self._sums
+
     def _word_index(self) -> WordIndex:
         """Return the index of words, read and checked once for as long as nobody writes.
 
         Raises:
             StoreDamagedError: If it contradicts itself.
         """
+        self._all(VOCABULARY)  # the first time, it counts as a change
         moment = self.stamp(), self._connection.total_changes()
         found = self._indexes.get(moment)
         if found is None:
             self._require_sound_words()
-            self._all(VOCABULARY)
             found = WordIndex(self._each(INSTANCES, kinds=None))
             if self._connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
                 self._indexes.clear()  # what is seen while one writes may be taken back

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import StoreVersionError
+from satchel.errors import StoreDamagedError, StoreVersionError
 from satchel.ports.rows import CONFIG, NAME
 
 APPLICATION_ID = 0x53415443
@@ -133,6 +133,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
 _MARKS = """
 SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_schema)
 """
+_FOREIGN = "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') LIMIT 1"
 
 
 def found_version(connection: apsw.Connection, name: str) -> int | None:
@@ -146,14 +147,29 @@ def found_version(connection: apsw.Connection, name: str) -> int | None:
     if (application, version, tables) == (0, 0, 0):
         return None
     if application != APPLICATION_ID:
-        raise StoreVersionError("this database is not one of ours", file=name)
+        raise StoreVersionError("this is not a Satchel database", file=name)
     if version > VERSION:
         raise StoreVersionError(
             f"the store has version {version}, this program reads up to {VERSION}",
             file=name,
             hint="Use a newer satchel.",
         )
+    require_no_triggers(connection, name)
     return int(version)
+
+
+def require_no_triggers(connection: apsw.Connection, name: str) -> None:
+    """Refuse a file with triggers or views: they would act with the hands of whoever writes.
+
+    Raises:
+        StoreDamagedError: If it has some.
+    """
+    if connection.execute(_FOREIGN).fetchall():
+        raise StoreDamagedError(
+            "the store has triggers or views, which are not ours",
+            file=name,
+            hint="It was changed by another program. Restore it: satchel backup restore.",
+        )
 
 
 def make(connection: apsw.Connection) -> None:

@@ -69,7 +69,7 @@ class Statements:
     def _start(self, number: int, bits: int) -> int:
         """Return the first place of the stretch of a table that belongs to a number."""
         if not 0 < number < 1 << (_KEY_BITS - bits):
-            raise damaged(self._name, "a number is none that we give")
+            raise damaged(self._name, "an invalid internal number")
         return number << bits
 
     def _all(self, sql: str, *values: Any, kinds: Kinds | None = None) -> list[Any]:
@@ -108,7 +108,7 @@ class Statements:
         """Require of many rows what ``_typed`` requires of each, given their columns."""
         for column, kind in zip(columns, kinds, strict=True):
             if not all(issubclass(one, kind) for one in set(map(type, column))):
-                raise damaged(self._name, "a column holds what it cannot")
+                raise damaged(self._name, "a column contains an invalid value")
 
     def _typed(self, rows: Iterable[Any], kinds: Kinds) -> Iterator[Any]:
         seen = set[tuple[type, ...]]()  # most rows are like the one before
@@ -116,7 +116,7 @@ class Statements:
             held = tuple(map(type, row))
             if held not in seen:
                 if not all(map(isinstance, row, kinds)):
-                    raise damaged(self._name, "a column holds what it cannot")
+                    raise damaged(self._name, "a column contains an invalid value")
                 seen.add(held)
             yield row
 
@@ -125,7 +125,7 @@ class Statements:
         """Do all of a block or nothing of it, whatever becomes of the transaction around it."""
         if not self._connection.in_transaction:
             # After an error such as a full disk; a savepoint would be committed by itself now.
-            raise StoreError("the transaction was taken back already", file=self._name)
+            raise StoreError("the transaction was already rolled back", file=self._name)
         with translated(self._name, self._connection):
             self._connection.execute("SAVEPOINT whole")
             try:

@@ -45,7 +45,7 @@ from satchel.stores.sqlite.opening import (
     undisturbed,
 )
 from satchel.stores.sqlite.reading import Spreads, View
-from satchel.stores.sqlite.schema import VERSION, found_version, make
+from satchel.stores.sqlite.schema import VERSION, found_version, make, require_no_triggers
 from satchel.stores.sqlite.word_index import WordIndexes
 from satchel.stores.sqlite.writing import Transaction
 
@@ -54,8 +54,8 @@ BUSY_MS = 30_000
 
 
 _SAVED = {
-    True: "all that it held is in the file now",
-    False: "what was written last may be lost",
+    True: "all its content is in the file now",
+    False: "the latest writes may be lost",
 }
 
 _parents: list[apsw.Connection] = []
@@ -162,7 +162,7 @@ class SqliteStore:
                 was written is lost.
         """
         if self._read_only:
-            raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
+            raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         connection, _, serial = self._opened()
         with (
             transaction() as here,
@@ -172,10 +172,11 @@ class SqliteStore:
         ):
             if connection.execute("PRAGMA user_version").fetchall() != [(VERSION,)]:
                 raise StoreVersionError(
-                    "a newer program brought the store up to date",
+                    "the store was upgraded by a newer version",
                     file=self.name,
                     hint="Use a newer satchel.",
                 )
+            require_no_triggers(connection, self.name)
             yield Transaction(connection, self.name, serial=serial)
         if has_moved(connection):
             raise self._vanished()
@@ -197,7 +198,9 @@ class SqliteStore:
         """
         connection = self._connection()
         if connection.txn_state("main") == apsw.SQLITE_TXN_WRITE:
-            raise UsageError("what is being written cannot be copied", file=self.name)
+            raise UsageError(
+                "the store cannot be copied during a write transaction", file=self.name
+            )
         with self.reading(), copied_key(path, self._key):
             copy_database(connection, path, progress=progress, vfs=self._vfs, secret=self._secret)
 
@@ -211,19 +214,19 @@ class SqliteStore:
             UsageError: Within a block of the same thread.
         """
         if self._read_only:
-            raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
+            raise ReadOnlyStoreError("the store was opened read-only", file=self.name)
         connection = self._connection()
         if connection.in_transaction:
-            raise UsageError("a store cannot be scrubbed while it is read", file=self.name)
+            raise UsageError("a store cannot be scrubbed while it is being read", file=self.name)
         with transaction(), translated(self.name, connection):
             connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             connection.execute("VACUUM")
             ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if busy:
             raise StoreBusyError(
-                "somebody reads the store, so its log could not be emptied",
+                "another program reads the store, so its log could not be emptied",
                 file=self.name,
-                hint="What was erased is out of the store; do it again to be rid of its bytes.",
+                hint="The records are erased; run again to remove their bytes.",
             )
 
     def laid_open(self) -> Iterator[Extent]:
@@ -318,8 +321,7 @@ class SqliteStore:
         return StoreError(
             "the file of the store was deleted or replaced while it was in use",
             file=self.name,
-            hint="Put it back where it was, or restore it: satchel backup restore. See: satchel"
-            " doctor.",
+            hint="Move it back, or restore it: satchel backup restore. See: satchel doctor.",
         )
 
     def _require_log(self, connection: apsw.Connection | None = None) -> None:
@@ -357,7 +359,7 @@ class SqliteStore:
                 raise StoreVersionError(
                     f"the store has version {version}, this program reads version {VERSION}",
                     file=self.name,
-                    hint="Open it for writing once: it is brought up to date, and a copy is kept.",
+                    hint="Open it once for writing: it is upgraded, and a copy is kept.",
                 )
         return opened
 

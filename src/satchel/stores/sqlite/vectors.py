@@ -115,7 +115,7 @@ class VectorsWriting(Vectors):
         places = self._places(self._number(bank), list(vectors))
         for identity in vectors:
             if identity not in places:
-                raise ValueRefusedError("there is no such record in the bank", field=identity)
+                raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         rows = [
             (places[identity], *packed(vector, count, identity))

@@ -27,8 +27,9 @@ TOTALS = "SELECT block FROM words_data WHERE id = 1"
 FTS5_VERSION = 4
 """Of its tables; a later one is for settings that are not used here."""
 
-_KEY_BYTES, _BITS, _SEVEN_BITS = 32, 64, 0x7F
-_MASK = (1 << _BITS) - 1
+_KEY_BYTES, _SEVEN_BITS = 32, 0x7F
+_SECRET = (1 << 30) - 1  # the product of two of them is quickly computed
+_MASK = (1 << 64) - 1
 
 
 class WordIndex:
@@ -89,6 +90,10 @@ class WordSums:
         self._numbers = numbers
         self._positions = positions
 
+    def is_of(self, index: WordIndex) -> bool:
+        """Tell whether records are compared with an index."""
+        return self._index is index
+
     def are(self, place: int, words: Sequence[str]) -> bool:
         """Tell whether the index has exactly these words of a record, in this order."""
         numbers = map(self._numbers.__getitem__, words)
@@ -106,8 +111,8 @@ class _Secrets(dict[str | int, int]):
 
     def __missing__(self, name: str | int) -> int:
         """Return the number of something that is met for the first time."""
-        digest = blake3(str(name).encode(), key=self._key).digest(length=_BITS // 8)
-        found = self[name] = int.from_bytes(digest)
+        digest = blake3(str(name).encode(), key=self._key).digest(length=4)
+        found = self[name] = int.from_bytes(digest) & _SECRET
         return found
 
 

@@ -3,15 +3,15 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from satchel.errors import SatchelError
+from satchel.surfaces.cli._progress import activity, amount_of_bytes
 
 _GIST, _SHORT, _LEAST_ROOM = 100, 12, 20
 
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
     from satchel.actions.config import Settings
 
-OnProgress = Callable[[int, int], None]
-"""Is told how much is done, and of how much."""
-
 _COLOURING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-_REDRAWN = 0.1  # seconds after which a bar is drawn again
-_SHOW_PROGRESS_FROM = 64 * 2**20  # about a second of the slowest work
 
 
 class ReaderGoneError(Exception):
@@ -206,10 +201,11 @@ def message(*parts: object, style: str = "") -> None:
 
 def _print(parts: tuple[object, ...], style: str, *, stderr: bool) -> None:
     stream = sys.stderr if stderr else sys.stdout
-    if _is_plain(stream) and not any(map(_is_styled, parts)):
-        _write(stream, "".join(map(_visible, parts)) + "\n")
-    else:
-        _console(stderr=stderr).print(_joined(parts, style))
+    with activity.hidden():
+        if _is_plain(stream) and not any(map(_is_styled, parts)):
+            _write(stream, "".join(map(_visible, parts)) + "\n")
+        else:
+            _console(stderr=stderr).print(_joined(parts, style))
 
 
 def _is_styled(part: object) -> bool:
@@ -306,69 +302,6 @@ def _labelled(label: str, style: str, text: str) -> None:
     message(Text(label, style=style), text)
 
 
-def is_long(size: int) -> bool:
-    """Tell whether work on so many bytes takes about a second or more."""
-    return size >= _SHOW_PROGRESS_FROM
-
-
-@contextmanager
-def progress(
-    label: str, long: bool, *, records: bool = False, after: float = 0.0
-) -> Iterator[OnProgress | None]:
-    """Give a callback that drives a bar on stderr, when the work is long and someone looks.
-
-    Args:
-        label: What is done.
-        long: Whether it takes a second or more.
-        records: Whether it is told of records, not bytes.
-        after: Seconds after which the bar appears, where the work may be short.
-    """
-    if not long or state.json or _is_plain(sys.stderr) or not _console(stderr=True).is_terminal:
-        yield None
-        return
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn() if records else DownloadColumn(),
-        TimeRemainingColumn(),
-    )
-    # Drawn here and not by a thread of its own: a process with several threads forks no other.
-    bar = Progress(*columns, console=_console(stderr=True), transient=True, auto_refresh=False)
-    task, drawn, began, is_shown = bar.add_task(label, total=None), 0.0, monotonic(), False
-
-    def tell(done: int, total: int, _record: str | None = None) -> None:
-        nonlocal drawn, is_shown
-        if not is_shown and monotonic() - began >= after:
-            bar.start()
-            is_shown = True
-        if is_shown and (monotonic() - drawn >= _REDRAWN or done == total):
-            bar.update(task, completed=done, total=total, refresh=True)
-            drawn = monotonic()
-
-    try:
-        yield tell
-    finally:
-        if is_shown:
-            bar.stop()
-
-
-def bytes_in(path: Path) -> int:
-    """Return the size of a file to show progress by; 0 when it has none."""
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except OSError:  # what is wrong with it is said by whoever opens it
-        return 0
-
-
 def dim(text: str) -> "Text":
     """Return text from anywhere in a colour that steps back."""
     shown = safe(text)
@@ -412,8 +345,4 @@ def count(number: int, word: str) -> str:
 
 def size(bytes_: int) -> str:
     """Return a size for a person."""
-    value, units = float(bytes_), ["B", "kB", "MB", "GB"]
-    while value >= 1000 and len(units) > 1:  # noqa: PLR2004 - decimal units
-        value /= 1000
-        units.pop(0)
-    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
+    return amount_of_bytes(bytes_)

@@ -13,7 +13,7 @@ class Encryption(Options):
     """How the command line is told a passphrase."""
 
     encrypt_passphrase: Annotated[
-        bool, Option("Encrypt the file with a passphrase, which is asked for.")
+        bool, Option("Encrypt the file with a passphrase (prompted for).")
     ] = False
 
 

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from satchel.errors import UsageError
 from satchel.ports.operations import Field, Operation, declared, texts
 from satchel.seal.encoding.strict_json import JsonReader
-from satchel.surfaces.cli._console import print_json, progress, state
+from satchel.surfaces.cli._console import print_json, state
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
 
 _R = TypeVar("_R")
 
-_PATIENCE = 1.0  # seconds
 _STDOUT = "-"
 
 Shown = Callable[[_R], int | None] | Callable[[_R, Any], int | None]
@@ -36,7 +36,7 @@ def command(
     context: Opens | None = None,
     bank: Opens | None = None,
     bank_help: str = BANK.help,
-    label: str = "",
+    label: str | None = "",
     unit: str = "records",
     internal: Callable[[Any], Mapping[str, Any]] | None = None,
     status: Callable[[_R], int] | None = None,
@@ -56,8 +56,9 @@ def command(
         bank: Gives the bank that the operation works on, by the value of ``--bank`` and its
             options.
         bank_help: What ``--bank`` means, if not the bank to work on.
-        label: Of the progress bar, where the operation reports progress.
-        unit: What it counts: ``records`` or ``bytes``.
+        label: Of the progress bar; the operation's name when empty, and no bar when None, as for
+            what runs until somebody ends it.
+        unit: What the operation counts, where it reports progress: ``records`` or ``bytes``.
         internal: Returns what the command line supplies besides the options, other than the keys of
             owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
         status: Returns the exit status for a result.
@@ -72,17 +73,12 @@ def command(
     """
     offered, views = operation.offered("cli"), cast("Callable[..., int | None]", show)
     more_fields = () if extra is None else declared(cast("Any", extra))
-    supplied = {"progress"} & {field.name for field in operation.fields} if label else set[str]()
+    reports = label is not None and any(field.name == "progress" for field in operation.fields)
 
     def run(**values: Any) -> int:
         as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
         given = _given(offered, values)
         more = () if extra is None else (extra(**_given(more_fields, values)),)
-        bar = (
-            progress(label, True, records=unit == "records", after=_PATIENCE)
-            if supplied
-            else nullcontext()
-        )
         with ExitStack() as state.held:
             held = state.held
             if prepare is not None:
@@ -92,8 +88,10 @@ def command(
                 held.enter_context(_proposed(given["propose"], as_json=as_json))
             if output is not None:
                 given["output"] = held.enter_context(_output(output))
-            tell = held.enter_context(bar)
-            options = operation.options(**given, **dict.fromkeys(supplied, tell))
+            if label is not None and not as_json:
+                tell = held.enter_context(activity.shown(label or operation.name, unit))
+                given |= {"progress": tell} if reports else {}
+            options = operation.options(**given)
             supplied_here = _internal(operation, options, internal)
             there = held.enter_context(_opened(bank, context, wanted_bank, (options, *more)))
             options = options if choose is None else choose(there, options)

@@ -2,13 +2,10 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 from satchel.actions.signing import signing_key
 from satchel.ports.report import Loss, Refused
-from satchel.seal.encryption.age import NOBODY, Lock
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import count, message, print_text, short, state
@@ -17,18 +14,7 @@ from satchel.transfer.receipts.page import plan_page
 from satchel.transfer.receipts.plans import TransferPlan
 
 _MOST_SHOWN = 5
-
 _SHOWN = 10
-
-
-class Acceptable(StrEnum):
-    """Verdicts that ``--unsafe-accept`` takes."""
-
-    UNSIGNED = "unsigned"
-    STRANGER = "stranger"
-    ENTRIES_ONLY = "entries-only"
-    INCOMPLETE = "incomplete"
-
 
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 InBank = Annotated[
@@ -39,102 +25,6 @@ InBank = Annotated[
         values="bank",
     ),
 ]
-Owner = Annotated[
-    str | None,
-    Option("--key", help="Name of the owner's key; the default one otherwise.", values="key"),
-]
-
-Also = Annotated[
-    list[str] | None,
-    Option(
-        "--also", help="Name of another owner's key that signs as well. Repeatable.", values="key"
-    ),
-]
-Propose = Annotated[
-    Path | None,
-    Option("--propose", help="Where more owners have to sign, write here what they sign."),
-]
-
-EncryptTo = Annotated[
-    list[str] | None,
-    Option(
-        "--encrypt-to",
-        help="Encrypt it to age1..., a file with recipients, or an identity here. Repeatable.",
-    ),
-]
-EncryptPassphrase = Annotated[
-    bool,
-    Option("--encrypt-passphrase", help="Encrypt it under a passphrase, which is asked for."),
-]
-
-DryRun = Annotated[bool, Option("--dry-run", help="Only say what would be done.")]
-Scrub = Annotated[
-    bool, Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
-]
-Accept = Annotated[
-    list[Acceptable] | None,
-    Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
-]
-SkipBad = Annotated[
-    bool, Option("--skip-bad", help="Skip bad records, and name them; exit status 1.")
-]
-TextMember = Annotated[
-    str | None,
-    Option(
-        "--text-member",
-        metavar="NAME",
-        help="The member of a row that is its text, where it is not one of the usual ones.",
-    ),
-]
-IncludeEmbeddings = Annotated[
-    bool,
-    Option(
-        "--include-embeddings/--no-include-embeddings",
-        help="Whether vectors go along, the bank's own and those that memories came with, where"
-        " both sides have a place for them.",
-    ),
-]
-SignWith = Annotated[
-    str | None, Option("--sign-with", help="Name of the signing key.", values="key")
-]
-Unsigned = Annotated[bool, Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
-AgentName = Annotated[str | None, Option("--agent", help="Name of the agent whose memory it is.")]
-Force = Annotated[bool, Option("--overwrite", help="Replace the file if it exists.")]
-FailOnLoss = Annotated[
-    bool, Option("--fail-on-loss", help="Write nothing if something would be lost.")
-]
-
-AcceptLoss = Annotated[
-    list[str] | None,
-    Option(
-        "--accept-loss", help="This field may be lost, or all: no reason for status 1. Repeatable."
-    ),
-]
-WithSidecar = Annotated[
-    bool,
-    Option(
-        "--sidecar",
-        help="Write what the format cannot hold into a file beside it, FILE.satchel.jsonl.",
-    ),
-]
-IgnoreSidecar = Annotated[
-    bool,
-    Option("--ignore-sidecar", help="Read the file without its sidecar, though it has one."),
-]
-ReceiptFile = Annotated[
-    Path | None,
-    Option("--receipt", help="Write a copy of the receipt here; it is kept in any case."),
-]
-
-
-def lock_of(recipients: list[str] | None, passphrase: bool) -> Lock:
-    """Return for whom a file is to be encrypted."""
-    if not recipients and not passphrase:
-        return NOBODY
-    from satchel.actions.encrypting.identities import lock_for
-
-    said = _passphrase.new_of_file(state.passphrase_file) if passphrase else None
-    return lock_for(state.settings, recipients or (), said)
 
 
 def owner_key(name: str | None) -> SigningKey:
@@ -163,12 +53,12 @@ def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey
 
 
 def tell_refused(refused: Sequence[Refused]) -> None:
-    """Name the first bad records that were left out."""
+    """Name the first bad records that were skipped."""
     for one in refused[:_SHOWN]:
         place = f"line {one.line}" if one.line is not None else f"record {one.field}"
         message(f"  {place}: {one.message}")
     if len(refused) > _SHOWN:
-        message("  more of them: --json")
+        message("  more: --json")
 
 
 def tell_receipts(receipts: list[str], unaccepted: int) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from satchel.errors import UnreadableError, UsageError
 from satchel.seal.encryption.unlocking import PASSPHRASE_VARIABLE
+from satchel.surfaces.cli._progress import activity
 
 VARIABLE = "SATCHEL_PASSPHRASE"
 _MOST_BYTES = 4096
@@ -18,7 +19,7 @@ def existing(*, needed: bool) -> str | None:
     if VARIABLE in os.environ:
         return os.environ[VARIABLE]
     if needed and sys.stdin.isatty():
-        return getpass.getpass("Passphrase: ")
+        return _asked("Passphrase: ")
     return None
 
 
@@ -31,8 +32,8 @@ def new() -> str:
     if VARIABLE in os.environ:
         chosen = os.environ[VARIABLE]
     elif sys.stdin.isatty():
-        chosen = getpass.getpass("New passphrase: ")
-        if getpass.getpass("Once more: ") != chosen:
+        chosen = _asked("New passphrase: ")
+        if _asked("Repeat passphrase: ") != chosen:
             raise UsageError("the two passphrases differ")
     else:
         raise UsageError("no passphrase given", hint=f"Set {VARIABLE}, or run it in a terminal.")
@@ -49,7 +50,7 @@ def of_files(path: Path | None) -> Callable[[], str | None]:
     """
 
     def say() -> str | None:
-        return _given(path) or (getpass.getpass("Passphrase: ") if sys.stdin.isatty() else None)
+        return _given(path) or (_asked("Passphrase: ") if sys.stdin.isatty() else None)
 
     return say
 
@@ -65,12 +66,17 @@ def new_of_file(path: Path | None) -> str:
             hint=f"Set {PASSPHRASE_VARIABLE}, name a file (satchel --passphrase-file FILE), or run"
             " it in a terminal.",
         )
-    chosen = getpass.getpass("New passphrase: ")
-    if getpass.getpass("Once more: ") != chosen:
+    chosen = _asked("New passphrase: ")
+    if _asked("Repeat passphrase: ") != chosen:
         raise UsageError("the two passphrases differ")
     if not chosen:
         raise UsageError("an empty passphrase protects nothing")
     return chosen
+
+
+def _asked(prompt: str) -> str:
+    with activity.hidden():
+        return getpass.getpass(prompt)
 
 
 def _given(path: Path | None) -> str | None:
@@ -84,7 +90,7 @@ def _given(path: Path | None) -> str | None:
     try:
         found = data.split(b"\n")[0].rstrip(b"\r").decode()
     except UnicodeDecodeError:
-        raise UsageError("the passphrase is no text", file=str(path)) from None
+        raise UsageError("the passphrase is not valid text", file=str(path)) from None
     if not found:
-        raise UsageError("there is no passphrase in it", file=str(path))
+        raise UsageError("it contains no passphrase", file=str(path))
     return found

@@ -10,7 +10,7 @@ from satchel.actions.keys.proposing import Matter, write_proposal
 from satchel.errors import ThresholdError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 
-_NEXT = "Each of them signs it: satchel bank owner sign FILE. Then: satchel bank owner enact FILE"
+_NEXT = "Each owner signs it: satchel bank owner sign FILE. Then: satchel bank owner enact FILE"
 
 
 @contextmanager

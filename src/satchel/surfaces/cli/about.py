@@ -42,7 +42,7 @@ def add_to(app: Group) -> None:
 class Length(Options):
     """How much to show."""
 
-    long: Annotated[bool, Option("All of them in full: versions, what each cannot hold.")] = False
+    long: Annotated[bool, Option("Show versions and what each format cannot hold.")] = False
 
 
 def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
@@ -59,7 +59,7 @@ def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
         ["name", "direction", "streams", "lossless", "compared", "title"],
         [[each["name"], *_row(each)] for each in found],
     )
-    message("What each cannot hold, and its version: satchel formats --long")
+    message("Versions, and what each format cannot hold: satchel formats --long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     script: str
 
 
-_SHELL = "A shell has it on the command line only."
+_SHELL = "A shell needs it on the command line only."
 
 
 @operation(

@@ -28,13 +28,13 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.importing import show_imports
 from satchel.surfaces.cli.operating.bank_config import bank_config
 from satchel.surfaces.cli.operating.owners import owners
 
 _REFUSED = 3
-_OWNERS = {"own": "you", "stranger": "untrusted"}
 
 banks = Group(help="Manage banks: each is the memory of one agent.")
 
@@ -80,7 +80,7 @@ def _show_log(page: LogPage) -> None:
     )
     message(f"{count(page.size, 'entry')}, root {page.root}, signed by {page.key}")
     if page.next is not None:
-        message(f"There are more: --after {page.next}")
+        message(f"More: --after {page.next}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,9 @@ def _confirm(given: dict[str, Any], confirmation: Confirmation) -> None:
     planned = delete_bank(state.settings, given["bank"], dry_run=True)
     message(f"{planned.name or planned.id}, {_size(planned)}, {planned.id}")
     message("Delete it for good? Type yes:")
-    if sys.stdin.readline().strip().lower() != "yes":
+    with activity.hidden():
+        answer = sys.stdin.readline().strip().lower()
+    if answer != "yes":
         raise click.Abort
 
 
@@ -123,7 +125,11 @@ def _show_banks(listed: Sequence[actions.BankLine]) -> int:
                 [
                     bank.name or "",
                     "" if bank.records is None else f"{bank.records:,}",
-                    "refused" if bank.problem else _OWNERS.get(bank.standing or "", ""),
+                    "refused"
+                    if bank.problem
+                    else "you"
+                    if bank.standing == "own"
+                    else bank.standing or "",
                     "yes" if bank.default else "",
                     bank.id,
                 ]

@@ -43,7 +43,7 @@ def _shown(found: Exchange, where: tuple[str, str]) -> None:
         _show_merge(found.merged, target)
     if found.emptied:
         message(f"{count(found.emptied, 'record')} emptied: erased {source}")
-    if found.standing == "stranger":
+    if found.standing == "untrusted":
         message(
             "the bank's owner is untrusted on this machine, so it is read-only; see: satchel bank"
             " admit, satchel bank adopt"

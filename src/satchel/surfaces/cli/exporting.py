@@ -53,7 +53,13 @@ def add_to(app: Group) -> None:
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
     )
-    command(app, diff, _show_comparison, status=lambda found: 0 if found.is_same else _DIFFERENT)
+    command(
+        app,
+        diff,
+        _show_comparison,
+        label="comparing",
+        status=lambda found: 0 if found.is_same else _DIFFERENT,
+    )
 
 
 @contextmanager
@@ -61,7 +67,9 @@ def _source(bank: str | None, options: ExportRequest, _: Encryption) -> Iterator
     output = path_or_address(str(options.path))
     with output_file(output, options.to) as path:
         if path != output and options.sidecar:
-            raise UsageError("standard output has no sidecar", field="--sidecar", hint="Use -o.")
+            raise UsageError(
+                "a sidecar cannot be written for standard output", field="--sidecar", hint="Use -o."
+            )
         check(options, path)
         with opened_source(state.settings, bank, lambda: owner_key(None)) as source:
             yield ExportSource(bank=source, output=path, permission=OWN, key=owner_key)
@@ -77,7 +85,7 @@ def _show_export(done: Export, _: Encryption) -> int:
     if done.written is not None:
         rows.append(("written", f"{done.written:,} to {done.output}"))
     if done.known:
-        rows.append(("", f"{done.known:,} were there already, saying the same"))
+        rows.append(("", f"{done.known:,} already existed with the same content"))
     if done.output_bytes is not None:
         written = f"{done.output}  {size(done.output_bytes)}  {done.output_digest}"
         rows.append(("written", written))

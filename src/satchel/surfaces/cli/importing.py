@@ -3,25 +3,21 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from satchel.actions.agents.undo import UndoOptions, undo
 from satchel.actions.importing.imported import BankImported, Imported
 from satchel.actions.importing.undoing import ImportLine, Undone
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.operating.imports import STDIN, ImportRequest, ImportTarget, import_
+from satchel.actions.operating.imports import ImportRequest, ImportTarget, import_
 from satchel.actions.paths.permission import OWN
 from satchel.ports.operations import Option, Options, PathText
 from satchel.surfaces.cli._console import (
-    bytes_in,
     count,
     facts,
     gist,
-    is_long,
     line,
     message,
-    progress,
     state,
     table,
 )
@@ -33,23 +29,24 @@ from satchel.surfaces.cli._options import (
     tell_refused,
     tell_secrets,
 )
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._tree import Group
 
 _PAIRS = 20
 
 _WORDS = {
     "added": "{} added",
+    "restored": "{} restored",
+    "overwritten": "of these, {} in place of another version",
+    "renamed": "of these, {} beside another version, renamed",
+    "merged": "of these, {} in place of others that say the same",
     "known": "{} unchanged",
+    "redacted": "of these, {} redacted here",
+    "returned": "of these, {} complete again; they were redacted before",
     "forgotten": "{} forgotten here; --on-conflict overwrite restores them",
-    "redacted": "{} of these redacted here",
-    "returned": "{} of these complete again; they were redacted before",
     "twice": "{} more than once in the file",
     "skipped": "{} skipped, as the bank has another version; --on-conflict overwrite replaces it",
-    "overwritten": "{} overwritten",
-    "renamed": "{} added beside other versions, renamed",
-    "restored": "{} restored",
     "near": "{} skipped, as the bank has them in other words",
-    "merged": "{} replaced by others that say the same",
     "vanished": "{} deleted, as the source no longer has them",
     "past": "{} older or deleted versions added to the history",
 }
@@ -62,8 +59,8 @@ _OF_OTHERS = {
     "others_known": ("other record", "unchanged"),
     "others_twice": ("other record", "more than once in the file"),
     "others_skipped": ("other record", "skipped, as the bank has another version"),
-    "others_overwritten": ("other record", "overwritten"),
-    "others_renamed": ("other record", "added beside other versions, renamed"),
+    "others_overwritten": ("other record", "in place of another version"),
+    "others_renamed": ("other record", "beside another version, renamed"),
     "others_vanished": ("other record", "deleted, as the source no longer has them"),
     "unjoined": ("link", "skipped, as one end is missing"),
 }
@@ -77,20 +74,20 @@ def add_to(app: Group) -> None:
         import_,
         show_import,
         bank=_target,
-        bank_help="Bank that everything goes into; created if there is none.",
+        bank_help="Bank to import everything into; created if missing.",
         label="logging",
         extra=Input,
         prepare=_prepare,
         status=lambda result: int(bool(result.unaccepted)),
     )
-    command(app, undo, _show_undone, bank=_to_undo)
+    command(app, undo, _show_undone, bank=_to_undo, label="undoing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input(Options):
     """Another way to name the file."""
 
-    input: Annotated[PathText | None, Option("The file, as an option.", metavar="FILE")] = None
+    input: Annotated[PathText | None, Option("File to read, as an option.", metavar="FILE")] = None
 
 
 def _to_undo(bank: str | None, options: UndoOptions) -> AbstractContextManager[OpenBank]:
@@ -102,18 +99,15 @@ def _prepare(given: dict[str, Any], other: Input) -> None:
 
 
 @contextmanager
-def _target(bank: str | None, options: ImportRequest, _: Input) -> Iterator[ImportTarget]:
-    path = str(options.path)
-    size = 0 if path == STDIN else bytes_in(Path(path))
-    with progress("reading", is_long(4 * size)) as reading:
-        yield ImportTarget(
-            settings=state.settings,
-            bank=bank,
-            owner=owner_key,
-            permission=OWN,
-            reads_stdin=True,
-            on_reading=reading,
-        )
+def _target(bank: str | None, *_: ImportRequest | Input) -> Iterator[ImportTarget]:
+    yield ImportTarget(
+        settings=state.settings,
+        bank=bank,
+        owner=owner_key,
+        permission=OWN,
+        reads_stdin=True,
+        on_reading=activity.stage("reading", "bytes"),
+    )
 
 
 def show_import(found: Imported, _: Input | None = None) -> int:
@@ -192,7 +186,7 @@ def show_imports(lines: list[ImportLine]) -> None:
 
 def _show_undone(done: Undone) -> None:
     if done.already:
-        message("This import is undone already.")
+        message("This import was already undone.")
         return
     would = "would remove" if done.dry_run else "removed"
     line(f"{would} {count(done.records, 'record')} of {done.source}")

@@ -7,15 +7,14 @@ from satchel.actions.importing.jobs import Cancelled
 from satchel.actions.operating.imports import ImportTarget
 from satchel.actions.operating.transfers import ResumeOptions, cancel_job, list_jobs, resume_job
 from satchel.jobs.job import Job
-from satchel.surfaces.cli._console import count, line, message, progress, state, table
+from satchel.surfaces.cli._console import count, line, message, state, table
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import owner_key
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.importing import show_import
 
 jobs = Group("Imports that are running or were interrupted.")
-
-_PATIENCE = 1.0  # seconds
 
 
 def add_to(app: Group) -> None:
@@ -25,8 +24,8 @@ def add_to(app: Group) -> None:
 
 @contextmanager
 def _target(_: ResumeOptions) -> Iterator[ImportTarget]:
-    with progress("reading", True, after=_PATIENCE) as reading:
-        yield ImportTarget(settings=state.settings, bank=None, owner=owner_key, on_reading=reading)
+    reading = activity.stage("reading", "bytes")
+    yield ImportTarget(settings=state.settings, bank=None, owner=owner_key, on_reading=reading)
 
 
 def _show_jobs(found: list[Job]) -> None:

@@ -56,13 +56,13 @@ def show_answer(answer: actions.Answer) -> None:
 def _tell_left_out(answer: actions.Answer) -> None:
     if answer.over_budget:
         left_out = count(answer.over_budget, "memory").replace("memorys", "memories")
-        message(f"{left_out} left out: over the budget")
+        message(f"{left_out} omitted: over the token budget")
     if answer.files_over_budget:
-        message(f"{count(answer.files_over_budget, 'file')} left out: over the budget")
+        message(f"{count(answer.files_over_budget, 'file')} omitted: over the token budget")
     if answer.code_over_budget:
-        message(f"code left out: {answer.code_over_budget:,} over the budget")
+        message(f"code omitted: {answer.code_over_budget:,} over the token budget")
     if not answer.complete:
-        message("not everything was looked at; say more words, or a narrower filter")
+        message("not every memory was searched; use more words or a narrower filter")
 
 
 def _show_text(text: str) -> None:
@@ -83,7 +83,7 @@ def _show_passage(passage: actions.FilePassage) -> None:
 
 def _tell_time(plan: actions.SearchPlan) -> None:
     if plan.time and plan.time_dropped:
-        message(f"nothing from {plan.time!r}: that was ignored")
+        message(f"no memories from {plan.time!r}: the time was ignored")
     elif plan.time:
         since, until = (plan.since or "")[:10], (plan.until or "")[:10]
         span = f"{since or 'the beginning'} to {until or 'now'}"
@@ -92,12 +92,12 @@ def _tell_time(plan: actions.SearchPlan) -> None:
 
 def _tell_plan(plan: actions.SearchPlan) -> None:
     message(f"searched for: {', '.join(plan.terms) or 'the newest'}")
-    message(f"vectors: {plan.vectors or plan.note or 'none; satchel embed makes them'}")
+    message(f"vectors: {plan.vectors or plan.note or 'none; to compute them: satchel embed'}")
     if plan.reranker is not None:
         message(f"reranked by: {plan.reranker}")
     message(
         f"nominated: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
-        f" {plan.by_edges:,} by edges; looked at: {plan.looked_at:,}"
+        f" {plan.by_edges:,} by edges; considered: {plan.looked_at:,}"
     )
 
 
@@ -111,9 +111,9 @@ def _tell_versions(memory: Memory) -> None:
     if memory.superseded_by is not None:
         line(f"  superseded since by {memory.superseded_by[:_SHOWN_DIGITS]}", style="yellow")
     for other in memory.conflicts_with:
-        line(f"  says otherwise: {other[:_SHOWN_DIGITS]}", style="yellow")
+        line(f"  contradicted by {other[:_SHOWN_DIGITS]}", style="yellow")
     for other in memory.earlier[-1:]:
-        line(f"  took the place of {other[:_SHOWN_DIGITS]}", style="dim")
+        line(f"  replaces {other[:_SHOWN_DIGITS]}", style="dim")
 
 
 _PARTS = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "reranked")

@@ -2,17 +2,18 @@
 
 from satchel.actions.operating.transfers import list_receipts, show_receipt, verify_receipt
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
+from satchel.actions.verifying import how_to_trust
 from satchel.surfaces.cli._console import count, line, message, print_text, short, table
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._tree import Group
 from satchel.transfer.receipts.page import other_page, page_of
 
 _SAID = {
-    "good": "Signed by a key that is trusted here",
-    "stranger": "SIGNED BY A KEY THAT IS NOT KNOWN HERE",
+    "good": "Signed by a trusted key",
+    "untrusted": "SIGNED BY AN UNTRUSTED KEY",
     "unsigned": "NOT SIGNED",
-    "revoked": "SIGNED BY A KEY THAT WAS REVOKED",
-    "tampered": "TAMPERED WITH",
+    "revoked": "SIGNED BY A REVOKED KEY",
+    "tampered": "TAMPERED",
 }
 _FILES = {"files": True}
 
@@ -26,7 +27,7 @@ def add_to(app: Group) -> None:
 
 def _show_list(found: list[ReceiptLine]) -> None:
     if not found:
-        message("No receipts yet; each import, export and conversion leaves one.")
+        message("No receipts yet. Each import, export and conversion writes one.")
         return
     rows: list[list[object]] = []
     for one in found:
@@ -45,6 +46,8 @@ def _show_verified(found: Receipt) -> None:
         line(f"{one.standing}  {one.id}  {', '.join(one.signed_by)}")
         if one.problem:
             message(one.problem)
+        if one.standing == "untrusted":
+            message(how_to_trust(one.signed_by[0]))
 
 
 def _page(one: Receipt) -> str:

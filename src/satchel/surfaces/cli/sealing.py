@@ -17,9 +17,10 @@ from satchel.actions.operating.conversions import (
     inspect_file,
     verify_file,
 )
+from satchel.actions.verifying import trust_hint
 from satchel.disk.reading import OpenFile
 from satchel.errors import UsageError
-from satchel.seal.verify.verification import Outcome, Verification
+from satchel.seal.verify.verification import STANDING_TEXTS, Outcome, Verification
 from satchel.surfaces.cli._console import count, facts, line, message, safe, size, state, table
 from satchel.surfaces.cli._encryption import Encryption, read_passphrase
 from satchel.surfaces.cli._operations import command
@@ -35,7 +36,11 @@ from satchel.surfaces.cli._stdout import output_file
 from satchel.surfaces.cli._tree import Group
 
 _STYLE = {Outcome.GOOD: "bold green", Outcome.OLDER: "bold yellow"}
-_MARK = {"passed": Text("ok", "green"), "failed": Text("no", "red"), "not run": Text("-", "dim")}
+_MARK = {
+    "passed": Text("ok", "green"),
+    "failed": Text("failed", "red"),
+    "not run": Text("-", "dim"),
+}
 
 
 def add_to(app: Group) -> None:
@@ -51,7 +56,7 @@ def add_to(app: Group) -> None:
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
     )
-    command(app, inspect_file, _show_overview, context=_read)
+    command(app, inspect_file, _show_overview, context=_read, label="inspecting", unit="bytes")
     command(
         app,
         verify_file,
@@ -75,7 +80,7 @@ def _converted(options: ConvertRequest, _: Encryption) -> Iterator[FileSource]:
     output = Path(options.output)
     with stdin_as_file(Path(options.source)) as file, output_file(output, options.to) as path:
         if path != output and options.sidecar:
-            raise UsageError("standard output has no sidecar", field="--sidecar")
+            raise UsageError("a sidecar cannot be written for standard output", field="--sidecar")
         yield FileSource(
             settings=state.settings,
             file=file if isinstance(file, OpenFile) else None,
@@ -150,6 +155,8 @@ def _show_overview(found: Overview) -> None:
             ("verdict", Text(found.outcome, _STYLE.get(Outcome(found.outcome), "bold red")))
         )
     facts(rows)
+    if found.outcome not in (None, Outcome.GOOD):
+        message(f"for details: satchel verify {found.file}")
     _show_ignored(found)
 
 
@@ -165,11 +172,13 @@ def _show_verification(found: Verification) -> None:
         f"  {found.file}",
     )
     table(
-        ["no.", "step", "result", "found"],
+        ["no.", "step", "result", "details"],
         [[step.number, step.name, _MARK[step.state], step.detail] for step in found.steps],
     )
     for signer in found.signers:
-        verdict = signer.standing if signer.valid else f"invalid: {signer.problem}"
+        verdict = f"invalid: {signer.problem}"
+        if signer.valid:
+            verdict = f"valid, by {STANDING_TEXTS[signer.standing]}"
         name = f"{signer.name} " if signer.name else ""
         line(f"signature  {name}{signer.key}  {verdict}")
     for finding in found.findings:
@@ -191,7 +200,5 @@ def _show_verification(found: Verification) -> None:
             ["entry", "state", "parents"],
             [[link.id, link.state, len(link.parents)] for link in found.chain],
         )
-    if found.outcome is Outcome.STRANGER:
-        message("If you know this key is theirs: satchel key trust DID --name NAME")
-    elif Outcome.STRANGER in found.outcomes:
-        message("If you have its signer's key: satchel key trust KEY --profile pam-sdk-1.0")
+    if hint := trust_hint(found):
+        message(hint)

@@ -37,10 +37,10 @@ _LARGE = 256 << 10
 """Of bytes: what takes longer to parse is done in a thread."""
 
 _CALLER, _BODY, _VALUE = "satchel.caller", "satchel.body", "satchel.value"
-_NO_BODY, _SHOWN = "this takes no body", 80
+_NO_BODY, _SHOWN = "this request takes no body", 80
 
 _PROBLEM: dict[str, Any] = {
-    "description": "What is wrong: RFC 9457, with our code.",
+    "description": "Problem details (RFC 9457), with Satchel's error code.",
     "content": {PROBLEM: {"schema": {"type": "object"}}},
 }
 
@@ -174,7 +174,7 @@ class Admission:
             return
         admitted = await self._admitted(route, scope)
         if admitted is None:
-            await _busy("too many tokens are being judged")(scope, receive, send)
+            await _busy("too many tokens are being verified")(scope, receive, send)
             return
         scope[_CALLER], who = admitted.caller, admitted.who
         most = self._most(route, who)
@@ -185,7 +185,7 @@ class Admission:
                 body = bytearray()
                 async for part in self._parts(receive, most) if announces_body(scope) else _none():
                     if not self._buffered.take(who, len(part)):
-                        raise RefusedBodyError(_busy("too much is being sent at once"))
+                        raise RefusedBodyError(_busy("too many concurrent uploads"))
                     buffered += len(part)
                     body += part
                 receive = self._read(admitted, scope, bytes(body), receive)
@@ -207,7 +207,7 @@ class Admission:
     ) -> None:
         places = self._lasting if route.lasts or route.takes is Takes.FILE else self._places
         if not await places.take(who):
-            await _busy("too many requests at once")(scope, receive, send)
+            await _busy("too many concurrent requests")(scope, receive, send)
             return
         try:
             if route.takes in (Takes.SMALL, Takes.TEXT):
@@ -234,7 +234,7 @@ class Admission:
             finally:
                 self._judged -= 1
             if route.access is Access.OWNER:
-                raise PermissionRefusedError("no token allows this, only the owner may do it")
+                raise PermissionRefusedError("only the owner may do this, with no token")
             if not announces_body(scope):
                 holder.require_body(b"")
             self._connections.known(client)
@@ -243,7 +243,7 @@ class Admission:
             self._connections.known(client)
             return _Admitted(self._gateway.owner, OPERATOR)
         raise PermissionRefusedError(
-            "say who you are: the operator's token, or a capability token with its proof",
+            "authentication required: the operator's token, or a capability token with its proof",
             hint=f"Headers: Authorization: Bearer ..., or {TOKEN} and {PROOF}.",
         )
 
@@ -356,13 +356,13 @@ class Route(APIRoute):
             if is_list is None:
                 near = get_close_matches(name, self._query, n=1)
                 raise UsageError(
-                    f"the query has no parameter {name[:_SHOWN]!r}"
+                    f"unknown query parameter {name[:_SHOWN]!r}"
                     + (f"; did you mean {near[0]!r}?" if near else ""),
                     field=name[:_SHOWN],
-                    hint=f"There are: {', '.join(sorted(self._query)) or 'none'}.",
+                    hint=f"Choose from: {', '.join(sorted(self._query)) or 'none'}.",
                 )
             if not is_list and len(query.getlist(name)) > 1:
-                raise UsageError("the query has it twice", field=name)
+                raise UsageError("the query parameter is repeated", field=name)
 
 
 class _Parsed(Request):

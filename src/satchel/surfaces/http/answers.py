@@ -14,7 +14,6 @@ _OPTION = re.compile(r"(?<![\w-])--?[a-z]")
 _SAID = {
     "Use --overwrite (overwrite=True) to replace it.": 'Say "overwrite": true to replace it.',
     "Use --overwrite (overwrite=True) to replace both.": 'Say "overwrite": true to replace both.',
-    "Say --bank NAME, or set SATCHEL_BANK.": "Name the bank.",
 }
 """What a request says where a command has an option."""
 

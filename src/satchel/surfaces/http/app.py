@@ -48,7 +48,7 @@ _ROUTERS = (
     *(about, settings, banks, entries, moving, artifacts, tokens, files, jobs),
     *(waking, sessions, backups, banks_kept, memories_kept, backups_kept, page),
 )
-_TITLES = {404: "there is nothing here", 405: "not with this method"}
+_TITLES = {404: "not found", 405: "method not allowed"}
 _LONGEST, _GONE = 200, 499
 _THREADS = 8
 
@@ -77,7 +77,7 @@ def application(
     app = FastAPI(
         title="Satchel",
         version=versions()["satchel"],
-        summary="The memory of AI agents: kept, proved, moved, shared.",
+        summary="Portable, verifiable memory for AI agents.",
         lifespan=_lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
@@ -183,4 +183,4 @@ async def _failed(request: Request, error: Exception) -> Response:
         "route": getattr(request.scope.get("route"), "path", None),
     }
     sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
-    return problem(500, "internal", "something went wrong here; the server's log says where")
+    return problem(500, "internal", "internal error; see the server's log")

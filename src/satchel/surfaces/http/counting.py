@@ -100,7 +100,7 @@ class Counting:
         """Return all counts, in Prometheus's text format."""
         counts = self._all()
         lines = [
-            "# HELP satchel_requests_total Requests that were answered.",
+            "# HELP satchel_requests_total Requests answered.",
             "# TYPE satchel_requests_total counter",
         ]
         for route, methods in sorted(counts.requests.items()):
@@ -109,7 +109,7 @@ class Counting:
                     labels = f'method="{method}",route="{route}",status="{status}"'
                     lines.append(f"satchel_requests_total{{{labels}}} {number}")
         lines += [
-            "# HELP satchel_request_seconds How long answers took.",
+            "# HELP satchel_request_seconds Duration of requests.",
             "# TYPE satchel_request_seconds histogram",
         ]
         for route, methods in sorted(counts.requests.items()):

@@ -223,7 +223,7 @@ class Gateway:
         if request is not None and not self._board.claim(
             f"{chain.leaf.id} {request.nonce}", _SECONDS
         ):
-            raise TokenError("this request was made before", field="nonce")
+            raise TokenError("this request was already made", field="nonce")
         with self._lock:
             caller = self._holders.pop(name, caller)
             self._holders[name] = caller
@@ -234,7 +234,7 @@ class Gateway:
     def _proved(self, chain: Chain, proof: str | None, method: str) -> Request:
         if proof is None:
             raise TokenError(
-                "this token counts with a proof that it is yours",
+                "this token requires a proof of possession",
                 field=PROOF,
                 hint="See the guide: The HTTP gateway.",
             )

@@ -152,15 +152,15 @@ class Guard:
 
     def _refused(self, scope: Scope) -> Any:
         if len(scope["headers"]) > self._bounds.headers:
-            return problem(431, "limit", f"at most {self._bounds.headers} headers")
+            return problem(431, "limit", f"at most {self._bounds.headers} headers are allowed")
         headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
         host = headers.get("host", b"").decode("latin-1").lower()
         if _name(host) not in self._hosts:
-            return problem(421, "host.unknown", "this server is not known by that name")
+            return problem(421, "host.unknown", "unknown host name")
         if not _is_same_origin(scope["scheme"], host, headers):
-            return problem(403, "origin.refused", "this came from another site's page")
+            return problem(403, "origin.refused", "cross-site requests are not allowed")
         if headers.get("content-encoding", b"identity").strip().lower() not in (b"identity", b""):
-            return problem(415, "encoding", "a body comes as it is, without a Content-Encoding")
+            return problem(415, "encoding", "a body must not have a Content-Encoding")
         if scope["path"] in _UNCOUNTED:
             return None
         client = scope.get("client")

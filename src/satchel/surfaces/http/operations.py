@@ -14,7 +14,7 @@ from pydantic import create_model
 from satchel.ports.operations import Field, Operation, Options, operation
 from satchel.surfaces.http.bodies import Body
 
-OF_SERVER = dict.fromkeys(("cli", "python", "mcp"), "It is about a running server: ask it.")
+OF_SERVER = dict.fromkeys(("cli", "python", "mcp"), "It is about a running server: use HTTP.")
 """Why only HTTP offers an operation."""
 
 _O = TypeVar("_O")

@@ -90,7 +90,7 @@ def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
     admin = admin_token(asked.admin_token_file, os.environ)
     if admin is None and not is_loopback(asked.host) and asked.host != "localhost":
         raise ConfigError(
-            f"others can reach {asked.host}, and no operator's token is set",
+            f"{asked.host} is reachable by others, and no operator's token is set",
             field="host",
             hint=f"Set {_ADMIN}, or --admin-token-file; or serve on 127.0.0.1.",
         )
@@ -98,9 +98,9 @@ def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
     if asked.verifier is not None and gateway.is_alone:
         gateway.close()
         raise ConfigError(
-            "a request that was made at one server could be made again at another",
+            "a request to one server could be replayed at another",
             field="verifier",
-            hint="Several machines share a store on PostgreSQL, as a role that sees all banks.",
+            hint="Use a store on PostgreSQL, with a role that sees all banks.",
         )
     return gateway
 
@@ -163,7 +163,7 @@ def listening(asked: Serving) -> list[socket.socket]:
             one.close()
         raise TargetError(
             f"cannot listen on {asked.host}:{asked.port}: {error.strerror or error}",
-            hint="Is it taken? Choose another one: --port.",
+            hint="If the port is in use, choose another: --port.",
         ) from error
     return found
 
@@ -187,9 +187,9 @@ def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None
             found = stream.read(_MOST_TOKEN + 1).decode("utf-8", "replace").strip()
     if found is not None and not _LEAST_TOKEN <= len(found) <= _MOST_TOKEN:
         raise UsageError(
-            f"an operator's token has {_LEAST_TOKEN} to {_MOST_TOKEN} characters",
+            f"an operator's token must have {_LEAST_TOKEN} to {_MOST_TOKEN} characters",
             field="admin_token",
-            hint="Make one: openssl rand -hex 32",
+            hint="Create one: openssl rand -hex 32",
         )
     return found
 

@@ -57,7 +57,7 @@ class Workers:
             for one, handler in before.items():
                 signal.signal(one, handler)
         if self._failures >= _MOST_FAILURES:
-            raise TargetError("the workers of the server die as soon as they have begun")
+            raise TargetError("the server's workers exit right after starting")
         if self._ending == signal.SIGINT:
             raise KeyboardInterrupt
 

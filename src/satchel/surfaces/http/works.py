@@ -179,7 +179,7 @@ class Works:
         work = Work(kind, call)
         with self._lock:
             if len(self._own) >= _WAITING:
-                raise LockedError("too much work is waiting", hint="Come again later.")
+                raise LockedError("too many jobs are waiting", hint="Retry later.")
             self._own[work.id] = work
         try:
             self._put_up(work.shown())
@@ -211,7 +211,7 @@ class Works:
             return own.shown()
         note = self._board.notes(_JOB + name).get(_JOB + name)
         if note is None:
-            raise UnknownJobError("there is no such job", field="job")
+            raise UnknownJobError("no such job", field="job")
         return _read(note)
 
     def call_off(self, name: str) -> Shown:
@@ -358,7 +358,7 @@ def _as_it_is(note: _Note) -> Shown:
         return note.shown
     problem = {
         "code": "job.lost",
-        "message": "the server that did it is gone",
-        "hint": "What it had not finished nobody sees. Begin it again.",
+        "message": "the server that ran this job has ended",
+        "hint": "Unfinished work is not visible. Start the job again.",
     }
     return msgspec.structs.replace(note.shown, state="failed", problem=problem)

@@ -26,14 +26,14 @@ def listed(found: Listing) -> CallToolResult:
     if found.withheld:
         shown = ", ".join(_short(each.id) for each in found.withheld[:_SHORT])
         notes.append(
-            f"{len(found.withheld)} withheld, because they read like a prompt: {shown}. The user"
+            f"{len(found.withheld)} withheld as possible prompt injections: {shown}. The user"
             " can review one with `satchel show ID`, and release it with `satchel quarantine"
             " release ID`."
         )
     if found.unpromoted:
         notes.append(
-            f"{len(found.unpromoted)} from outside withheld: they would say who you are or what to"
-            " do. The user can promote one with `satchel promote ID`."
+            f"{len(found.unpromoted)} imported memories withheld: they would set your identity "
+            "or instructions. The user can promote one with `satchel promote ID`."
         )
     values: dict[str, Any] = {"entries": found.ids, "tokens": found.tokens}
     if found.over_budget:
@@ -49,7 +49,9 @@ def stored(made: Remembered) -> CallToolResult:
     """Return what became of a memory that was to be stored."""
     text = f"Stored as {_short(made.id)}." if made.is_new else f"Already stored: {_short(made.id)}."
     if made.flagged:
-        text += f" It reads like a prompt ({', '.join(made.flagged)}): recall withholds it."
+        text += (
+            f" It looks like a prompt injection ({', '.join(made.flagged)}): recall withholds it."
+        )
     if made.secrets_kept:
         kinds = ", ".join(made.secrets)
         text += f" It contains what looks like a secret ({kinds}). Tell the user."
@@ -59,7 +61,7 @@ def stored(made: Remembered) -> CallToolResult:
 def updated(made: Revised) -> CallToolResult:
     """Return what became of a memory that was to be updated."""
     if not made.is_new:
-        return _result(f"Nothing differs: {_short(made.id)}.", {"id": made.id, "is_new": False})
+        return _result(f"Unchanged: {_short(made.id)}.", {"id": made.id, "is_new": False})
     before = f" It replaces {_short(made.replaces)}." if made.replaces else ""
     values = {"id": made.id, "replaces": made.replaces, "is_new": True}
     return _result(f"Updated: {_short(made.id)}.{before}", values)
@@ -140,6 +142,6 @@ class Imported(BaseModel):
     entries_filtered: int
     entries_summarized: int
     tokens_used: int
-    text: str = Field(description="The memories that matter, framed as data.")
+    text: str = Field(description="Relevant memories, delimited as data.")
     notice: str
     receipts: list[str]

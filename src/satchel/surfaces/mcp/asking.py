@@ -38,7 +38,7 @@ class Asker:
             PermissionRefusedError: If who asks is a holder already.
         """
         if self.settings.token is not None:
-            raise PermissionRefusedError("one token at a time", field="capability_token")
+            raise PermissionRefusedError("only one token at a time", field="capability_token")
         # As JSON, never as the name of a file: that would be a path from elsewhere.
         text = token if token.lstrip().startswith("{") else "{" + token
         return msgspec.structs.replace(self.settings, token=text, proven=False)
@@ -65,5 +65,5 @@ def asking(usual: Asker | None) -> Asker:
     """
     found = _ASKING.get() or usual
     if found is None:
-        raise PermissionRefusedError("nobody is known to ask this")
+        raise PermissionRefusedError("the requester is unknown")
     return found

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from satchel.surfaces.mcp.asking import Asker
 from satchel.surfaces.mcp.lines import REFUSED, standard_lines
+from satchel.surfaces.mcp.pending import Incoming, Outgoing, Pending
 from satchel.surfaces.mcp.tools import Tools, core_tools
 
 _INSTRUCTIONS = (
@@ -34,12 +35,15 @@ class _StrictServer(MCPServer):
     """
 
     async def run_stdio_async(self) -> None:
-        """Serve the standard streams; see ``lines``."""
+        """Serve the standard streams; see ``lines`` and ``pending``."""
         with standard_lines() as lines:
             read: Any = anyio.wrap_file(cast("Any", lines))
             async with stdio_server(stdin=read) as (incoming, outgoing):
                 options = self._lowlevel_server.create_initialization_options()
-                await self._lowlevel_server.run(incoming, outgoing, options)
+                pending = Pending()
+                received: Any = Incoming(incoming, pending)
+                sent: Any = Outgoing(outgoing, pending)
+                await self._lowlevel_server.run(received, sent, options)
 
     def add_tool(self, *args: Any, **named: Any) -> None:
         """Add a tool whose schema says so."""
@@ -67,7 +71,7 @@ class _StrictServer(MCPServer):
                 f"{one[:_SHOWN]!r} ({nearest(one, known or ['none'])})" for one in unknown[:_FEW]
             )
             raise ToolError(
-                f"Error executing tool {name}: usage: there is no argument {', '.join(each)}"
+                f"Error executing tool {name}: usage: unknown argument {', '.join(each)}"
             )
         try:
             return await super().call_tool(name, arguments, context)
@@ -140,12 +144,12 @@ def server(usual: Asker | None, toolsets: Collection[str] = TOOLSETS) -> MCPServ
         made.add_tool(call, annotations=annotations)
     made.resource("satchel://banks", title="Banks", mime_type="text/plain")(tools.about)
 
-    @made.resource("satchel://banks/{bank}/memory", title="A bank's memory, framed")
+    @made.resource("satchel://banks/{bank}/memory", title="A bank's memory, delimited as data")
     def memory_of(bank: str) -> str:
         """Return what is newest and matters most of a bank, framed as data."""
         return tools.context("", bank)
 
-    @made.prompt(title="Wake up with what is known")
+    @made.prompt(title="Start with what is known")
     def wake_up(task: str) -> str:
         """Put the memory that matters for a task in front of it."""
         return f"{tools.context(task)}\n\n{task}"

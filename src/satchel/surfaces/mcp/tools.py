@@ -112,7 +112,7 @@ class Tools:
                 f"{one.name or one.id}: {one.records} records"
                 for one in self._asker.satchel.list_banks()
             ]
-        return "\n".join(lines) or "no bank yet"
+        return "\n".join(lines) or "no banks yet"
 
     @property
     def _asker(self) -> Asker:
@@ -150,4 +150,4 @@ def reported() -> Iterator[None]:
         where = traceback.extract_tb(error.__traceback__)[-1]
         line = {"error": type(error).__name__, "where": f"{where.name}:{where.lineno}"}
         sys.stderr.write(json.dumps(line) + "\n")
-        raise ToolError("internal: something went wrong; the server's log says where") from None
+        raise ToolError("internal: internal error; see the server's log") from None

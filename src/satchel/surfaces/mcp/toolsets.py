@@ -53,15 +53,15 @@ class ArtifactImport(Options):
 
     artifact: Annotated[str, Option("The artifact's bytes, in base64.")]
     capability_token: Annotated[
-        str | None, Option("A token for it, as JSON: only what it covers is shown.")
+        str | None, Option("Capability token, as JSON: only what it covers is returned.")
     ] = None
-    relevance_threshold: Annotated[
-        float, Option("Least relevance that is returned.", minimum=0, maximum=1)
-    ] = _RELEVANCE
+    relevance_threshold: Annotated[float, Option("Minimum relevance.", minimum=0, maximum=1)] = (
+        _RELEVANCE
+    )
     token_budget: Annotated[
         int, Option("Maximum number of tokens.", minimum=256, maximum=200_000)
     ] = 4096
-    task: Annotated[str, Option("What it is wanted for.")] = ""
+    task: Annotated[str, Option("Task that the memory is needed for.")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class OptionalTools(Tools):
         name = {"json": "pam_jsonl", "cbor": "pam_cbor", "pam": "pam"}[encoding.format]
         with reported(), Private() as private:
             path = private.folder / "artifact"
-            with Outlet.named(path, called="artifact handed to an agent host") as outlet:
+            with Outlet.named(path, called="artifact returned to an agent host") as outlet:
                 request = replace(options, to=name, unsigned=not self._asker.signs)
                 done = export_to(self._bank(bank), outlet, export, request)
             data = outlet.path.read_bytes()
@@ -164,7 +164,7 @@ class OptionalTools(Tools):
         ] = None,
         file_text: Annotated[Text, Field(description="Text of a new file.")] = None,
         old_str: Annotated[Text, Field(description="Text to replace; it must occur once.")] = None,
-        new_str: Annotated[Text, Field(description="Text to put in its place.")] = None,
+        new_str: Annotated[Text, Field(description="Replacement text.")] = None,
         insert_line: Annotated[int | None, Field(description="Line after which to insert.")] = None,
         insert_text: Annotated[Text, Field(description="Text to insert.")] = None,
         old_path: Annotated[Text, Field(description="Path to rename.")] = None,

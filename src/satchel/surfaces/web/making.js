@@ -60,9 +60,6 @@ const moment = (text, style) => {
 export const when = (text) => moment(text, { dateStyle: "medium", timeStyle: "short" });
 export const day = (text) => moment(text, { dateStyle: "full" });
 
-// The standing of a key: own, trusted or untrusted.
-export const standing = (value) => (value === "stranger" ? "untrusted" : value);
-
 export const bytes = (size) => {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   let at = 0;

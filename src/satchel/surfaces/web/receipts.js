@@ -1,7 +1,7 @@
 // Receipts of imports, exports, backups and restore tests: what was lost, and who signed them.
 
 import { get, path } from "./asking.js";
-import { chip, el, empty, facts, field, json, link, mono, more, notes, number, options, short, soft, standing, table, to, when } from "./making.js";
+import { chip, el, empty, facts, field, json, link, mono, more, notes, number, options, short, soft, table, to, when } from "./making.js";
 import { into } from "./telling.js";
 
 const MOST = 200;
@@ -13,7 +13,7 @@ export async function account(id) {
   const found = await get(path("receipts", id));
   const said = found.account;
   return [
-    el("p", {}, chip(standing(found.standing), found.standing === "good" ? "good" : "bad"),
+    el("p", {}, chip(found.standing, found.standing === "good" ? "good" : "bad"),
       found.problem ? ` ${found.problem}` : "", " ", said.kind, said.ended ? [" · ", when(said.ended)] : ""),
     facts({
       receipt: mono(found.id), from: said.input?.name, to: said.output?.name, format: said.output?.format ?? said.input?.format,

@@ -1,7 +1,7 @@
 // Verification of a sealed file, step by step, and its signers.
 
 import { path, send } from "./asking.js";
-import { check, chip, chips, count, el, json, mono, more, notes, soft, standing, table } from "./making.js";
+import { check, chip, chips, count, el, json, mono, more, notes, soft, table } from "./making.js";
 import { dropped } from "./importing.js";
 import { into } from "./telling.js";
 
@@ -34,8 +34,8 @@ const verdict = (found) => [
       el("span", { class: "soft small" }, step.state), soft(step.detail))))),
   found.findings.length ? [el("h2", {}, "Problems"), el("ul", { class: "bad" }, found.findings.map((one) =>
     el("li", {}, `${one.outcome}: ${one.message}`, one.line ? ` (line ${one.line})` : "", one.field ? ` (${one.field})` : "")))] : null,
-  found.signers.length ? [el("h2", {}, "Signed by"), table(["key", "name", "standing", "valid"], found.signers.map((one) =>
-    [mono(one.key), one.name ?? "", standing(one.standing), one.valid ? chip("yes", "good") : el("span", { class: "bad" }, one.problem ?? "no")]))] : null,
+  found.signers.length ? [el("h2", {}, "Signed by"), table(["key", "name", "trust", "valid"], found.signers.map((one) =>
+    [mono(one.key), one.name ?? "", one.standing, one.valid ? chip("yes", "good") : el("span", { class: "bad" }, one.problem ?? "no")]))] : null,
   notes(found.notes),
   chips(Object.entries(found.records).map(([type, number]) => count(number, type, type))),
   more("Signed statement", json(found.statement)),

@@ -201,9 +201,9 @@ class Batch:
             else:
                 if next(planned, None) is None:
                     return tally
-        take_back(self._ledger, self.source, "reads back otherwise")
+        take_back(self._ledger, self.source, "reads back differently")
         raise StoreDamagedError(
-            "what was logged reads back otherwise; the import was taken back",
+            "the logged records read back differently; the import was rolled back",
             hint="The disk may be failing. See: satchel doctor --deep.",
         )
 
@@ -228,7 +228,7 @@ class Batch:
             else:
                 return made.id
         raise ConflictError(
-            "others change the same memories all the time", hint="Run the import again later."
+            "the same memories are being changed continuously", hint="Run the import again later."
         )
 
     def _begin(self, source: Source) -> None:
@@ -255,8 +255,8 @@ class Batch:
         if self._mode is OnConflict.ERROR and statuses:
             take_back(self._ledger, self.source, "conflict")
             raise ConflictError(
-                f"{len(statuses)} memories were changed by others meanwhile",
-                hint="Nothing was imported. Say --on-conflict skip, overwrite or rename.",
+                f"{len(statuses)} memories were changed by another process",
+                hint="Nothing was imported. Use --on-conflict skip, overwrite or rename.",
             )
         for start in range(0, len(statuses), 1000):
             self._ledger.append(statuses[start : start + 1000], batch=self.source)

@@ -10,7 +10,7 @@ from satchel.ports.carried import MARK_BYTES, Maker, as_kept
 
 _TABLE = "CREATE TABLE vector(mark BLOB PRIMARY KEY, numbers BLOB) WITHOUT ROWID;"
 _NOT_ONE = "they are not {} finite 32-bit numbers"
-_TWO = "there are two of one text"
+_TWO = "the text has two vectors"
 
 
 class Brought:

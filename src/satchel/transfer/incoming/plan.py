@@ -143,8 +143,8 @@ class Plan:
                 self._know(row, here[row.id])
             elif row.id in self._pending:
                 raise ConflictError(
-                    f"{row.id} came with an import that is not complete",
-                    hint="Go on with that one (import its file again), or: satchel undo",
+                    f"{row.id} belongs to an incomplete import",
+                    hint="Resume that one (import its file again), or run: satchel undo",
                 )
             elif row.id in endings:
                 self._take_past(row, endings[row.id])
@@ -232,10 +232,12 @@ class Plan:
         if there.type != row.type:
             raise RedactionRefusedError(
                 f"this {row.type} memory is in the bank already, redacted, as one of type"
-                f" {there.type}: that redaction was forged, and the log cannot change",
+                f" {there.type}: that redaction was forged, and the log cannot be changed",
                 field=row.id,
-                hint="Import the file into a bank of its own: --bank NAME. See what is here:"
-                f" satchel show {row.id[7:19]}.",
+                hint=(
+                    "Import the file into a bank of its own: --bank NAME. To see the existing "
+                    "memory: satchel show {row.id[7:19]}."
+                ),
             )
         redaction = self._view.redaction(row.id)
         brought = redaction.row.batch if redaction is not None else 0
@@ -386,8 +388,8 @@ class Plan:
         match mode:
             case OnConflict.ERROR:
                 raise ConflictError(
-                    f"there is another version of {_named(_decode(row.body or b''))}",
-                    hint="Say what to do: --on-conflict skip, overwrite or rename.",
+                    f"another version exists: {_named(_decode(row.body or b''))}",
+                    hint="Choose: --on-conflict skip, overwrite or rename.",
                 )
             case OnConflict.SKIP:
                 self._count(row, "skipped")

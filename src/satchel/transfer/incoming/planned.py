@@ -23,7 +23,7 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Records that arrived for the bank."""
 
     added: int = 0
-    """Memories that are new to it, with those that replace others."""
+    """Memories that are new to it; ``overwritten``, ``renamed`` and ``merged`` are among them."""
 
     known: int = 0
     """Imported before, or here already: left as they are."""
@@ -44,10 +44,10 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Other versions of what the bank has, left out."""
 
     overwritten: int = 0
-    """Memories of the bank that are superseded."""
+    """Memories added or restored in the place of another version, of the bank or of the file."""
 
     renamed: int = 0
-    """Other versions that are kept beside those of the bank, under an id of their own."""
+    """Memories added beside another version, under an id of their own."""
 
     restored: int = 0
     """Memories that had been retired here and are current again."""
@@ -56,7 +56,7 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Memories that say what another one says, left out."""
 
     merged: int = 0
-    """Memories that took the place of one that says the same."""
+    """Memories added in the place of one that says the same."""
 
     vanished: int = 0
     """Memories that the source has no longer, deleted here too."""

@@ -34,11 +34,11 @@ def maps_from(texts: Iterable[str]) -> dict[Owner, str]:
             raise UsageError(
                 f"not an owner and a bank: {text!r}",
                 field="map",
-                hint="Write it as user:NAME=BANK, agent:NAME=BANK or run:NAME=BANK.",
+                hint="Use user:NAME=BANK, agent:NAME=BANK or run:NAME=BANK.",
             )
         key = _owner(sort, name)
         if found.setdefault(key, bank) != bank:
-            raise UsageError(f"{sort}:{name} is sent to two banks", field="map")
+            raise UsageError(f"{sort}:{name} is mapped to two banks", field="map")
     return found
 
 
@@ -66,9 +66,9 @@ class Tenants:
     ) -> None:
         if wanted is not None and maps:
             raise UsageError(
-                "either everything goes into one bank, or each owner's into another",
+                "use one bank for everything, or one for each owner",
                 field="map",
-                hint="Leave --bank or --map out.",
+                hint="Drop --bank or --map.",
             )
         self._wanted = wanted
         self._maps = maps
@@ -133,17 +133,17 @@ class Tenants:
         absent = [owner for owner in self._maps if owner not in self.owners]
         if absent:
             raise UsageError(
-                f"there is nothing of {_shown(absent)} in the file",
+                f"the file has no memories of {_shown(absent)}",
                 file=file,
                 field="map",
-                hint=f"There is memory of: {_shown(self.owners)}.",
+                hint=f"It has memories of: {_shown(self.owners)}.",
             )
         for bank, owners in self._shared():
             raise UsageError(
                 f"memory of {_shown(owners)} would go into one bank, {bank!r}",
                 file=file,
                 field="map",
-                hint="If that is meant, say it of each of them (--map), or of all: --bank NAME.",
+                hint="To allow that, map each owner (--map), or use one bank for all: --bank NAME.",
             )
 
     def _shared(self) -> Iterator[tuple[str, list[Owner]]]:
@@ -162,12 +162,16 @@ class Tenants:
             if owner != _NOBODY and owner not in self.owners:
                 self.owners[owner] += 1
                 if not self._is_personal or len(self.owners) > 1:
-                    others = "name no user or agent" if not self._is_personal else "are another's"
+                    others = (
+                        "name no user or agent"
+                        if not self._is_personal
+                        else "belong to another owner"
+                    )
                     raise MalformedError(
-                        f"this record is of {_shown([owner])}, and other records {others}",
+                        f"this record belongs to {_shown([owner])}, and other records {others}",
                         file=file,
                         field=str(self._number),
-                        hint="Name the bank for all of them: --bank NAME.",
+                        hint="Use one bank for all: --bank NAME.",
                     )
             self._number += 1
 
@@ -179,15 +183,15 @@ class Tenants:
         else:
             what = f"this {kind} names no user or agent"
             what += ", and other records of the file do" if self.owners else ""
-        more = f" Or name one for the run: --map run:{name}=BANK." if sort == "run" else ""
+        more = f" Or map the run: --map run:{name}=BANK." if sort == "run" else ""
         is_first = owner == _NOBODY and not self.owners and not self._maps
         return (NoOwnerError if is_first else MalformedError)(
             what,
             file=file,
             field=str(self._number),
-            hint=f"Name the bank for all of them (--bank NAME), or create one: satchel init.{more}"
+            hint=f"Use one bank for all (--bank NAME), or create one: satchel init.{more}"
             if is_first
-            else f"Name the bank for all of them: --bank NAME.{more}",
+            else f"Use one bank for all: --bank NAME.{more}",
         )
 
 

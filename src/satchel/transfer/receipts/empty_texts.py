@@ -31,7 +31,7 @@ class EmptyTexts:
         origin = getattr(draft, "origin", None) or Origin()
         example = origin.id or identity
         if origin.provider in OF_ROWS:
-            reason = "it is empty; another member may be its text (--text-member)"
+            reason = "its text is empty; another member may contain it (--text-member)"
             self._report.lost("text", reason, example=example)
         else:
             self._count += 1

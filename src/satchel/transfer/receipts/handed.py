@@ -70,7 +70,7 @@ class Handed(Scratch):
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         """Refuse: it has been written already."""
         del records, target, writing
-        raise UsageError("a product that was handed something is only read")
+        raise UsageError("a product that received records is only read")
 
     def _as_handed(self, item: Model) -> Model | None:
         """Return a record with the origin that it was handed with, where its product kept that."""

@@ -26,7 +26,7 @@ def page_of(account: Account, *, identity: str | None = None, signed: str | None
     Args:
         account: What it says.
         identity: Its id.
-        signed: What became of its signature.
+        signed: The result of verifying its signature.
     """
     rows = [_TITLES[account.kind], "", *_facts(_ends(account, identity))]
     rows += ["", _verdict(account), ""]
@@ -48,7 +48,7 @@ def other_page(said: Mapping[str, Any], *, identity: str, signed: str) -> str:
     Args:
         said: Its record.
         identity: Its id.
-        signed: What became of its signature.
+        signed: The result of verifying its signature.
     """
     rows = [f"RECEIPT OF A {_visible(str(said.get('action', ''))).upper()}", ""]
     result = said.get("result")
@@ -67,7 +67,7 @@ def plan_page(plan: TransferPlan) -> str:
     rows = [f"WOULD {plan.kind.upper()}; NOTHING WAS CHANGED", ""]
     facts = [("from", _end(plan.input)), ("to", _end(plan.output)), ("read", _tally(plan.read))]
     for one in plan.targets:
-        what = f"{one.created:,} new, {one.changed:,} changed, {one.left_alone:,} left alone"
+        what = f"{one.created:,} new, {one.changed:,} changed, {one.left_alone:,} unchanged"
         facts.append(("into", f"{_visible(one.name)}{' (new)' if one.makes else ''}: {what}"))
         if one.conflicts:
             such = (
@@ -77,7 +77,7 @@ def plan_page(plan: TransferPlan) -> str:
             )
             facts.append(("conflicts", f"{one.conflicts:,} other versions{such}"))
     if plan.near_duplicates is not None:
-        facts.append(("alike", f"{plan.near_duplicates:,} say almost what another one says"))
+        facts.append(("duplicates", f"{plan.near_duplicates:,} nearly the same as another one"))
     for owner in plan.tenants[:_LINES]:
         where = f" -> {_visible(owner.bank)}" if owner.bank is not None else ""
         what = "of nobody" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
@@ -98,47 +98,49 @@ def plan_page(plan: TransferPlan) -> str:
 
 
 def sentence(account: Account) -> str:
-    """Return in one sentence whether all of it arrived."""
+    """Return in one sentence whether the transfer is complete."""
     total = account.total
     if account.kind == "erase":
         return _erased(account)
     if account.kind == "drill":
         good = account.read_back != "differs"
-        return "The backup would do." if good else "THE BACKUP WOULD NOT DO; see the notes."
+        return (
+            "The backup is restorable." if good else "THE BACKUP IS NOT RESTORABLE; see the notes."
+        )
     if account.unchanged:
-        return f"Nothing changed: all {total.read:,} records were there already, or are left out."
+        return f"Nothing changed: all {total.read:,} records were present already, or were skipped."
     if account.unaccepted:
         lost = list(dict.fromkeys(one.field for one in account.lost if not one.accepted))
         fields = ", ".join(map(_visible, lost[:_LINES])) + (" and more" if lost[_LINES:] else "")
-        return f"NOT ALL OF IT ARRIVED: {account.unaccepted:,} values did not, of {fields}."
+        return f"INCOMPLETE: {account.unaccepted:,} values were lost, of {fields}."
     if account.losses:
-        return f"All arrived but {account.losses:,} values whose loss was accepted beforehand."
-    return "All of it arrived."
+        return f"Complete except for {account.losses:,} values whose loss was accepted."
+    return "Complete: nothing was lost."
 
 
 def _erased(account: Account) -> str:
     places = [one for one in account.scanned if one.found]
     if places:
-        return f"ERASED, BUT PIECES OF IT ARE LEFT in {len(places):,} places; see below."
+        return f"ERASED, BUT PIECES REMAIN in {len(places):,} places; see below."
     if not account.scanned:
-        return "Erased. Nothing was looked through afterwards."
-    return "Erased. No piece of it is in what was looked through; below is what could not be."
+        return "Erased. Nothing was scanned afterwards."
+    return "Erased. No piece was found in what was scanned; what could not be is listed below."
 
 
 def _looked(account: Account) -> Iterator[str]:
     for one in account.scanned[: 4 * _LINES]:
-        found = f"{one.found:,} PIECES FOUND" if one.found else "nothing found"
-        yield f"looked through {_visible(one.name)}, {one.bytes:,} bytes: {found}"
+        found = f"{one.found:,} REMNANTS FOUND" if one.found else "nothing found"
+        yield f"scanned {_visible(one.name)}, {one.bytes:,} bytes: {found}"
     if account.scanned[4 * _LINES :]:
-        yield f"and through {len(account.scanned) - 4 * _LINES:,} more"
-    yield from (f"not reached: {_visible(name)}" for name in account.unreached[: 4 * _LINES])
+        yield f"and {len(account.scanned) - 4 * _LINES:,} more"
+    yield from (f"not scanned: {_visible(name)}" for name in account.unreached[: 4 * _LINES])
 
 
 def _verdict(account: Account) -> str:
     how = {
-        "equal": " Each record was read again, and is as planned.",
-        "verified": " The seal over all of it was verified where it is now.",
-        "differs": " It was read again and compared, member by member.",
+        "equal": " Each record was read back and matches the plan.",
+        "verified": " The seal of the output was verified.",
+        "differs": " The output was read back and compared field by field.",
         None: "",
     }[account.read_back]
     return sentence(account) + how
@@ -197,7 +199,7 @@ def _row(name: str, cells: Iterable[str]) -> str:
 
 
 def _more(account: Account) -> Iterator[tuple[str, str]]:
-    for name, what in (("done", account.done), ("left behind", account.left)):
+    for name, what in (("done", account.done), ("not included", account.left)):
         if what:
             yield name, _tally(what)
     if account.resumed:

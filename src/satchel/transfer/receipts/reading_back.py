@@ -41,8 +41,8 @@ from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
 from satchel.type_info import resolved
 
-GONE = "not there when read back"
-OTHER = "not the same when read back"
+GONE = "missing when read back"
+OTHER = "different when read back"
 _ORIGIN_GONE = f"where it came from is {GONE}"
 
 _WRAP = (1 << 256) - 1
@@ -294,7 +294,7 @@ def _compare(pairing: Pairing, differences: Differences) -> None:
     pairing.pair_by_turn()
     for pair in pairing.pairs(differing=True):
         compared(msgspec.json.decode(pair.one), msgspec.json.decode(pair.other), differences)
-    for side, reason in ((0, GONE), (1, "there when read back, and never planned")):
+    for side, reason in ((0, GONE), (1, "unexpected when read back")):
         for _, record_type, body in pairing.alone(side):
             differences.add(record_type, reason, _named(body).id)
             if side == 0:

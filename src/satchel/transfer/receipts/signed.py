@@ -114,11 +114,11 @@ def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account | None]]:
 
 def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, Account | None]:
     if len(line) > longest + 1 or number > _MOST_IN_FILE:
-        raise LimitError("more than any receipt needs")
+        raise LimitError("too large for a receipt")
     record, _ = open_shape(line.removesuffix(b"\n"))
     account = account_in(record)
     if account is None and not record.value.get("signatures"):
-        raise MalformedError("not an account of a transfer", field="result")
+        raise MalformedError("not a report of a transfer", field="result")
     return record, account
 
 

@@ -28,7 +28,7 @@ VERSION: Literal[1] = 1
 SUFFIX = ".satchel.jsonl"
 """What stands behind the name of an output in that of its sidecar."""
 
-WITHOUT = "Put the right one beside the file, or go on without: --ignore-sidecar."
+WITHOUT = "Put the right sidecar next to the file, or continue without it: --ignore-sidecar."
 
 _HEAD_BYTES = 4096
 _ROOM = 4
@@ -150,13 +150,13 @@ def _head(stream: BinaryIO) -> Head:
     try:
         head = _decode_head(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise MalformedError("this is no sidecar", line=1, hint=WITHOUT) from None
+        raise MalformedError("not a sidecar", line=1, hint=WITHOUT) from None
     if head.satchel_sidecar != VERSION:
         raise MalformedError(
             f"a sidecar of version {head.satchel_sidecar}",
             line=1,
             field="satchel_sidecar",
-            hint="A newer Satchel wrote it; use that.",
+            hint="It was written by a newer version of Satchel; upgrade.",
         )
     return head
 
@@ -177,12 +177,12 @@ def read_lines(file: ToRead, limits: Limits) -> Iterator[tuple[Line, bytes]]:
         while body := stream.readline(most + 1):
             count += 1
             if len(body) > most or count > limits.records:
-                raise LimitError("more than any sidecar needs", line=count + 1)
+                raise LimitError("too large for a sidecar", line=count + 1)
             found.update(body)
             yield _line(body, count + 1), body
         if count != head.lines or head.digest != f"blake3:{found.hexdigest()}":
             raise MalformedError(
-                "the sidecar was changed, or is cut", line=count + 1, field="digest", hint=WITHOUT
+                "the sidecar was changed or truncated", line=count + 1, field="digest", hint=WITHOUT
             )
 
 
@@ -191,12 +191,14 @@ def _line(body: bytes, number: int) -> Line:
         line = _decode_line(body)
         marks = line.said
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise MalformedError(f"no line of a sidecar: {error}", line=number, hint=WITHOUT) from None
+        raise MalformedError(
+            f"not a line of a sidecar: {error}", line=number, hint=WITHOUT
+        ) from None
     whole = line.record is not None
     if whole == bool(marks) or bool(marks) != (line.type is not None):
-        raise MalformedError("no line of a sidecar", line=number, hint=WITHOUT)
+        raise MalformedError("not a line of a sidecar", line=number, hint=WITHOUT)
     if any(one is not None and len(one) != MARK_BYTES for one in marks) or (
         (line.id is None) != (line.nonce is None)
     ):
-        raise MalformedError("no line of a sidecar", line=number, hint=WITHOUT)
+        raise MalformedError("not a line of a sidecar", line=number, hint=WITHOUT)
     return line

@@ -30,14 +30,14 @@ def read_again(source: Copy, target: Copy, progress: Progress | None = None) -> 
             logged.
     """
     if target.found.stored != source.found.stored:
-        raise VerificationError("the heads of the two copies are not the same")
+        raise VerificationError("the heads of the two copies differ")
     counts = Counter[str]()
     for some in tail(target, 0):
         counts.update(row.type for row, _ in some)
         if progress is not None:
             progress(counts.total(), target.size)
     if counts != source.found.head.counts:
-        raise VerificationError("the copy has other numbers of records than were signed")
+        raise VerificationError("the record counts of the copy differ from the signed ones")
     return Along(records=dict(sorted(counts.items())))
 
 

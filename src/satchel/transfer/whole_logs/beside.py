@@ -74,10 +74,10 @@ def require_beside(source: Reader, bank: str, reader: Reader) -> None:
         for ids in _ids(source, bank):
             wanted = source.vectors.get(bank, generation, ids)
             if reader.vectors.get(bank, generation, ids) != wanted:
-                raise VerificationError("vectors are missing or differ where they went")
+                raise VerificationError("vectors are missing or differ in the copy")
     for digest, _ in blobs_of(source, bank):
         if not reader.blobs.has(bank, digest):
-            raise VerificationError(f"the blob {digest} is missing where it went")
+            raise VerificationError(f"the blob {digest} is missing in the copy")
         for _ in verified(reader.blobs.get(bank, digest), digest):
             pass
 

@@ -152,7 +152,7 @@ def compare(source: Copy, reader: Reader, tell: Tell) -> dict[str, int]:
         rows = [row for row, _ in some]
         for row, logged in some:
             if row.columns() != own_row(row, logged, fold, source.size).columns():
-                raise _differs(f"record {row.seq} has other columns there")
+                raise _differs(f"record {row.seq} has different columns there")
             counts[row.type] = counts.get(row.type, 0) + 1
         leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows]
         first = leaf_position(rows[0].seq)
@@ -161,7 +161,7 @@ def compare(source: Copy, reader: Reader, tell: Tell) -> dict[str, int]:
             raise _differs(f"the tree differs there at record {rows[0].seq} or soon after")
         tell(len(rows))
     if counts != source.found.head.counts or reader.counts(bank) != counts:
-        raise _differs("there are other numbers of records there")
+        raise _differs("the record counts differ there")
     return dict(sorted(counts.items()))
 
 
@@ -235,18 +235,18 @@ def _require_left(writing: Writer, bank: str, left: StoredHead | None, name: str
 
 def _taken_over(bank: str, name: str) -> StoreBusyError:
     return StoreBusyError(
-        f"somebody else writes the bank {bank} there at the same time",
+        f"another process is writing the bank {bank} there",
         file=name,
-        hint="One copy at a time; run it again when the other has ended.",
+        hint="Only one copy at a time; run again when the other has finished.",
     )
 
 
 def _changed(bank: str) -> VerificationError:
     return VerificationError(
-        f"what an earlier run brought of the bank {bank} is not what it left",
-        hint=f"Remove it and begin anew: satchel bank delete {bank}",
+        f"the partial copy of the bank {bank} from an earlier run was changed",
+        hint=f"Remove it and start again: satchel bank delete {bank}",
     )
 
 
 def _differs(what: str) -> VerificationError:
-    return VerificationError(what, hint="The copy is not used. Remove it and copy again.")
+    return VerificationError(what, hint="The copy is not used. Remove it, and copy again.")

@@ -74,7 +74,7 @@ def _require_same(view: View, seq: int, identity: str, name: str) -> None:
         raise VerificationError(
             f"the sink followed another history: its last row is {seq}, which is not in this log",
             file=name,
-            hint="The bank was put back from before that. Follow it into a sink of its own.",
+            hint="The bank was rolled back to before that. Use a new sink for it.",
         )
 
 

@@ -95,7 +95,7 @@ def kept_at(path: Path) -> Kept:
     except FileNotFoundError:
         return Kept.NOTHING
     except OSError as error:
-        problem = "there is a link where a database should be"
+        problem = "a database path is a symbolic link"
         problem = problem if _is_link(path) else f"cannot be read: {error.strerror}"
         raise PathRefusedError(problem, file=str(path)) from error
     try:
@@ -110,16 +110,16 @@ def kept_at(path: Path) -> Kept:
     if head.startswith(_GRAPHS):
         return Kept.GRAPH
     if not head.startswith(_SQLITE):
-        raise MalformedError("not a database of SQLite", file=str(path), byte=0)
+        raise MalformedError("not an SQLite database", file=str(path), byte=0)
     return Kept.STORE if head[_APPLICATION] == _OURS else Kept.AMPLIHACK
 
 
 def graph_error(path: Path) -> ReadOnlyStoreError:
     """Return the error to raise for a graph of amplihack's that was going to be written."""
     return ReadOnlyStoreError(
-        "this agent's memory is in a graph of amplihack's, which is only read",
+        "this agent's memory is in an amplihack graph, which is read-only",
         file=str(path),
-        hint="Take it over first: satchel amplihack export with this path, then import that.",
+        hint="Run satchel amplihack export with this path, then import the result.",
     )
 
 
@@ -152,10 +152,10 @@ def bank_of(settings: Settings, agent: str) -> str | None:
     with opened_store(settings, read_only=True) as store, store.reading() as reader:
         found, meant = called(reader, agent), starting(reader, agent)
     if meant and not found:
-        raise UsageError(f"{agent!r} is the start of a bank's id", field="agent")
+        raise UsageError(f"{agent!r} is a prefix of a bank ID", field="agent")
     if len(found) > 1:
         raise UsageError(
-            f"{len(found)} banks are called {agent!r}",
+            f"{len(found)} banks are named {agent!r}",
             field="agent",
             hint="Rename one: satchel bank rename.",
         )

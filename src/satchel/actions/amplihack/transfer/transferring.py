@@ -100,9 +100,9 @@ class TransferOptions:
         """
         if self.format not in _FORMATS:
             raise UsageError(
-                f"no format of a transfer: {self.format[:80]!r}",
+                f"unsupported transfer format: {self.format[:80]!r}",
                 field="format",
-                hint=f"There are: {', '.join(_FORMATS)}.",
+                hint=f"Choose from: {', '.join(_FORMATS)}.",
             )
         return _FORMATS[self.format]
 
@@ -164,9 +164,9 @@ def import_agent(
     agent_name(agent)
     if asked.merge and asked.name == _FORMATS[RAW]:
         raise UsageError(
-            "a database is never merged",
+            "a database cannot be merged",
             field="merge",
-            hint="Export it as JSON and merge that, or leave --merge out to replace.",
+            hint="Export it as JSON and merge that, or drop --merge to replace.",
         )
     name = asked.name
     if asked.format == RAW and _require_database(source) is Kept.GRAPH:
@@ -284,14 +284,16 @@ def _require_database(source: Path) -> Kept:
     """Refuse what cannot be a database before anything is opened by its name; tell what it is."""
     if source.is_symlink():
         raise PathRefusedError(
-            "a link is no database", file=str(source), hint="Name the file that it leads to."
+            "the path is a symbolic link, not a database",
+            file=str(source),
+            hint="Use the path of the file it points to.",
         )
     kept = kept_at(source)
     if kept is Kept.STORE:
         raise UsageError(
-            "this is a store of Satchel, not a database of amplihack",
+            "this is a Satchel store, not an amplihack database",
             file=str(source),
-            hint="Bring it over as it is: satchel pull.",
+            hint="Copy it as it is: satchel pull",
         )
     return kept
 
@@ -332,9 +334,7 @@ def _agents_store(
 
 
 def _unknown(agent: str, where: str) -> UnknownBankError:
-    return UnknownBankError(
-        f"there is no agent {agent!r}", file=where, hint="See: satchel bank list."
-    )
+    return UnknownBankError(f"no agent named {agent!r}", file=where, hint="See: satchel bank list.")
 
 
 def _edges_in(outlet: Outlet, name: str) -> dict[str, int]:

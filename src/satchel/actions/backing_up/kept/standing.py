@@ -144,10 +144,10 @@ def _look(settings: Settings, destination: str, moment: datetime) -> Check:
     found, name = standing_of(settings, destination), f"backup to {shown_address(destination)}"
     enabled = settings.options.backup.enabled
     if found.error is not None:
-        detail = f"the last run failed at {found.failed_at}: {found.error}"
+        detail = f"the last backup failed at {found.failed_at}: {found.error}"
         return Check(name=name, state="problem", detail=detail, hint=_RUN)
     if found.at is None:
-        detail = "none was made from here yet"
+        detail = "no backup has been made from this machine"
         return Check(name=name, state="problem" if enabled else "note", detail=detail, hint=_RUN)
     age = moment - datetime.fromisoformat(found.at)
     detail = f"{found.id}, verified {found.at}"

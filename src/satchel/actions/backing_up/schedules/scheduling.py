@@ -74,7 +74,7 @@ class ScheduleOptions(Options):
     name="backup schedule",
     example="satchel backup schedule --print systemd",
     absent={
-        "python": "It runs until it is interrupted; a program calls `Backups().run()`.",
+        "python": "It runs until interrupted; a program calls `Backups().run()`.",
         "http": "It runs until it is interrupted.",
         "mcp": "A person decides about backups, not a model.",
     },

@@ -45,7 +45,7 @@ def next_run(schedule: str, after: datetime) -> datetime:
         found: datetime = due.astimezone(UTC)
         if found > after:
             return found
-    raise ConfigError(f"the schedule {schedule!r} never comes", field=_FIELD)
+    raise ConfigError(f"the schedule {schedule!r} never occurs", field=_FIELD)
 
 
 def _simulated(schedule: str, after: datetime) -> Any:
@@ -56,7 +56,7 @@ def _simulated(schedule: str, after: datetime) -> Any:
             "schedules need cronsim", hint="pip install 'satchel[backup]'"
         ) from None
     if len(schedule.split()) != _FIVE:
-        raise _wrong(schedule, "a schedule has five fields")
+        raise _wrong(schedule, "a schedule must have five fields")
     try:
         return CronSim(schedule, after)
     except CronSimError as error:
@@ -200,7 +200,7 @@ def _plain(schedule: str) -> Any:
     found = _simulated(schedule, datetime(2026, 1, 1))  # noqa: DTZ001 - a wall clock
     every = [*found.days, *found.weekdays]
     if not all(isinstance(one, int) and one >= 0 for one in every):
-        raise _wrong(schedule, "only cron can say this")
+        raise _wrong(schedule, "only cron can express this")
     return found
 
 

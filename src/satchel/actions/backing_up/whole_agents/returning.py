@@ -90,9 +90,10 @@ class AgentsBack:
         self._settings, self._packs, self._asked = settings, packs, asked
         if asked.workspace is not None and len(parts) != 1:
             raise UsageError(
-                f"one folder is for the files of one agent, these are {len(parts)}",
+                "a folder can receive the files of one agent only, and the backup has "
+                f"{len(parts)}",
                 field="workspace",
-                hint="Say which: --agent ID.",
+                hint="Choose one: --agent ID.",
             )
         self._plans = [self._plan(part) for part in parts]
 
@@ -127,7 +128,7 @@ class AgentsBack:
 
     def _plan(self, part: AgentPart) -> _Plan:
         if not is_agent_name(part.id):
-            raise VerificationError(f"the backup has an agent that can be none: {part.id!r}")
+            raise VerificationError(f"the backup has an agent with an invalid ID: {part.id!r}")
         told = told_of(part, self._packs)
         known = self._settings.options.agents.get(part.id)
         configured = None if known is None else agent_of(part.id, known)
@@ -146,10 +147,10 @@ class AgentsBack:
             and not self._asked.overwrite
         ):
             raise TargetExistsError(
-                f"there are other files of the agent {part.id} than in the backup",
+                f"the files of the agent {part.id} differ from those in the backup",
                 file=str(folder),
-                hint="To replace the folder, and keep it beside: --overwrite. To use another one:"
-                " --agent ID --workspace FOLDER. To restore no files: --no-files.",
+                hint="To replace the folder (it is renamed, not deleted): --overwrite. To use "
+                "another folder: --agent ID --workspace FOLDER. To restore no files: --no-files.",
             )
         return _Plan(part, told, folder, same, self._table(part, told, folder))
 
@@ -195,4 +196,4 @@ def _notes(told: Told) -> Iterator[str]:
         if reason != "ignored":
             yield f"not in the backup: {path}: {reason}"
     for path, target in list(told.links.items())[:_MOST_NAMED]:
-        yield f"not put back: the link {path}, which led to {target}"
+        yield f"not restored: the symbolic link {path}, which led to {target}"

@@ -112,7 +112,7 @@ def _left_behind(identity: str, workspace: Workspace) -> Iterator[str]:
         names = names or [one.path for one in workspace.links]
         some = ", ".join(names[:_MOST_NAMED])
         more = f" and {number - _MOST_NAMED:,} more" if number > _MOST_NAMED else ""
-        yield f"the agent {identity}: left behind: {some}{more} ({why})"
+        yield f"the agent {identity}: not included: {some}{more} ({why})"
 
 
 def _said(agent: Agent) -> tuple[dict[str, Any], int]:

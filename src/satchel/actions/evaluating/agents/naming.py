@@ -35,6 +35,6 @@ def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Ag
 
         return Endpoint(chat_of(settings, rest))
     raise UsageError(
-        f"there is no agent {text[:60]!r}",
+        f"no agent named {text[:60]!r}",
         hint="Known: reader, command:PROGRAM ARGUMENTS, endpoint:MODEL.",
     )

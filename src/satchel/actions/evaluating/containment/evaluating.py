@@ -87,11 +87,11 @@ def evaluate_containment(
     """
     require_owner(settings, "evaluate")
     if mutated < 0:
-        raise UsageError("this must not be below 0", field="mutated")
+        raise UsageError("must not be negative", field="mutated")
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     found = {file.stem: _read(file) for file in files}
     if not any(found.values()):
-        raise EmptyInputError("there is no text in it", file=str(path))
+        raise EmptyInputError("it contains no text", file=str(path))
     made = {name: _mutations([*texts], mutated) for name, texts in found.items()}
     judging = _Judging(sum(map(len, (*found.values(), *made.values()))), progress)
     corpora = [judging.corpus(name, texts, made[name]) for name, texts in found.items() if texts]
@@ -166,14 +166,14 @@ def _rows(file: Path) -> Iterator[_Row]:
     with reading(file) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        raise LimitError(f"a corpus has at most {MOST_BYTES:,} bytes", file=str(file))
+        raise LimitError(f"a corpus can have at most {MOST_BYTES:,} bytes", file=str(file))
     for number, line in enumerate(raw.split(b"\n"), 1):
         if line.strip():
             try:
                 yield decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise MalformedError(
-                    f"no text of a corpus: {error}",
+                    f"invalid corpus line: {error}",
                     file=str(file),
                     line=number,
                     hint='A line is {"text": "...", "label": 0}, or 1 for an attack.',

@@ -69,9 +69,9 @@ class Trial:
 
     def __post_init__(self) -> None:
         if self.budget < 1:
-            raise UsageError("a budget is 1 token or more", field="budget")
+            raise UsageError("the budget must be at least 1 token", field="budget")
         if not self.levels or not all(1 <= one <= 100 for one in self.levels):  # noqa: PLR2004 - percent
-            raise UsageError("budgets are from 1 to 100 percent", field="levels")
+            raise UsageError("budgets must be 1 to 100 percent", field="levels")
 
 
 class TransferScore(msgspec.Struct, frozen=True, kw_only=True):

@@ -114,7 +114,7 @@ def probe_set(path: Path) -> ProbeSet:
     with reading(path) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        raise LimitError(f"a set of probes has at most {MOST_BYTES:,} bytes", file=str(path))
+        raise LimitError(f"a probe set can have at most {MOST_BYTES:,} bytes", file=str(path))
     return _read(raw, str(path))
 
 
@@ -122,11 +122,11 @@ def _read(raw: bytes, name: str) -> ProbeSet:
     try:
         found = msgspec.json.decode(raw, type=resolved(ProbeSet))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise MalformedError(f"no set of probes: {error}", file=name) from error
+        raise MalformedError(f"not a probe set: {error}", file=name) from error
     for world in found.worlds:
         _check(world, name)
     if not any(world.probes for world in found.worlds):
-        raise EmptyInputError("the set asks nothing", file=name)
+        raise EmptyInputError("the probe set has no probes", file=name)
     return found
 
 
@@ -143,5 +143,5 @@ def _check(world: World, name: str) -> None:
         keys.add(memory.key)
     for probe in world.probes:
         if missing := set(probe.needs) - keys:
-            problem = f"{probe.ask!r} needs a memory that is not there: {min(missing)!r}"
+            problem = f"{probe.ask!r} needs a memory that is missing: {min(missing)!r}"
             raise MalformedError(problem, file=name, field=world.name)

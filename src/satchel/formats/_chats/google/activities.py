@@ -92,7 +92,7 @@ class Activities:
         title, said = row.get("title"), row.get("header")
         if type(title) is not str or type(said) is not str:
             name = "title" if type(title) is not str else "header"
-            raise MalformedError(f"`{name}` is missing, or no text", field=name)
+            raise MalformedError(f"`{name}` is missing, or not text", field=name)
         if not _OWN.search(said):
             self._report.ignore(f"activity of {said}")
             return
@@ -127,7 +127,7 @@ class Activities:
         self._count += 1
         value = msgspec.json.encode(found)
         if not self._held.add(_AGAIN + session.encode() + _END + _digest(value)):
-            self._report.ignore("activity that is there twice")
+            self._report.ignore("duplicate activity")
             return
         # Of one moment, and without one, the last in the file was the first.
         place = (_LAST - self._count).to_bytes(8)

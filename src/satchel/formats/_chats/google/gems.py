@@ -41,7 +41,7 @@ def whole(stream: BinaryIO, most: int) -> str:
         raise MalformedError("this is not UTF-8", byte=error.start) from None
     around = _AROUND.match(page)
     if around is not None and not page.endswith(f"</{around[1]}>"):
-        raise MalformedError("the page is cut", field="gem")
+        raise MalformedError("the page is truncated", field="gem")
     return page
 
 

@@ -84,7 +84,7 @@ def cards(stream: BinaryIO, most: int) -> Iterator[Card | MalformedError]:
         if len(rest) > most:
             raise LimitError(f"an activity is longer than {most} bytes", field="activity")
     if not rest.rstrip().endswith(_FINISH):
-        raise MalformedError("the page is cut", field="activity")
+        raise MalformedError("the page is truncated", field="activity")
     if is_inside:
         yield _card(rest)
 

@@ -31,7 +31,7 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
         MalformedError: If it is none.
     """
     if "conversation_turns" not in row:
-        raise MalformedError("no conversation of Gemini", field="conversation_turns")
+        raise MalformedError("not a Gemini conversation", field="conversation_turns")
     start = SessionEvent(
         event="session",
         name=text_or_none(row.get("title")),
@@ -42,7 +42,7 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
     for place, value in enumerate(list_in(row, "conversation_turns")):
         said = [(kind, value[kind]) for kind in _ROLES if type(value) is dict and value.get(kind)]
         if not said:
-            report.lost("conversation_turns", "nobody said it", example=f"{name}/{place}")
+            report.lost("conversation_turns", "it has no author", example=f"{name}/{place}")
         for kind, part in said:
             turn = row_in(part, f"`{kind}`")
             number = turn.get("turn_index")

@@ -42,26 +42,26 @@ def unpacked(kind: Any, data: Any) -> Any:
     """
     if kind == "pickle":
         raise MalformedError(
-            "a pickle, which is a program and is not run",
-            hint="Write it anew with a checkpointer that has no pickle_fallback.",
+            "a pickle, which can execute code and is not loaded",
+            hint="Write it again with a checkpointer without pickle_fallback.",
         )
     if kind is None and data is not None:  # from before there was more than one way
         kind = "json"
     reader = _READERS.get(kind) if type(kind) is str else None
     if reader is None or not isinstance(data, bytes | str | None):
-        raise MalformedError(f"packed in a way that is not known: {str(kind)[:40]!r}")
+        raise MalformedError(f"packed in an unknown way: {str(kind)[:40]!r}")
     try:
         found = reader(data)
     except RecursionError:
-        raise LimitError("what is packed is too deep") from None
+        raise LimitError("packed data is nested too deeply") from None
     except (msgspec.DecodeError, ValueError, TypeError) as error:
-        raise MalformedError(f"what is packed is damaged: {error}") from error
+        raise MalformedError(f"packed data is damaged: {error}") from error
     return _Plain().of(found, 0)
 
 
 def _from_pack(data: Any, depth: int = 0) -> Any:
     if depth > _INSIDE:
-        raise LimitError("what is packed is too deep")
+        raise LimitError("packed data is nested too deeply")
 
     def extension(code: int, inner: memoryview) -> Any:
         if code not in _OBJECTS and code not in (_ARRAY, _SNAPSHOT):
@@ -96,7 +96,7 @@ class _Plain:
     def of(self, value: Any, depth: int) -> Any:
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
-            raise LimitError("what is packed is too deep, or too much")
+            raise LimitError("packed data is nested too deeply, or too large")
         if isinstance(value, Packed):
             return Packed(value.cls, self.of(value.arguments, depth + 1))
         if isinstance(value, dict):

@@ -87,7 +87,7 @@ def prepare(database: Any, name: str, *, read_only: bool) -> None:
                     connection.execute(statement)
                 connection.execute("COMMIT")
             elif "Meta" not in tables:
-                raise StoreVersionError("this database is not one of ours", file=name)
+                raise StoreVersionError("this is not a Satchel database", file=name)
             else:
                 _refuse_newer(connection.execute(_VERSION).get_all(), name)
         finally:
@@ -131,7 +131,7 @@ def _look_at(module: Any, path: Path, *, read_only: bool) -> None:
         found = int.from_bytes(header[len(_MAGIC) :], "little")
         if found > own:
             raise StoreVersionError(
-                f"the files are of storage version {found}, the engine here writes {own}",
+                f"the files have storage version {found}, the installed engine writes {own}",
                 file=str(path.parent),
                 hint="Use a newer ladybug.",
             )
@@ -147,10 +147,10 @@ def _refuse_older_log(path: Path, found: int, own: int) -> None:
         if path.with_name(path.name + ".wal").stat().st_size:
             release = _LAST_OF.get(found, "VERSION")
             raise StoreVersionError(
-                f"what was written last is in a log of storage version {found}, which the engine"
-                f" here ({own}) cannot read; nothing was changed",
+                f"the latest writes are in a log of storage version {found}, which the "
+                f"installed engine ({own}) cannot read; nothing was changed",
                 file=str(path.parent),
-                hint="Open the store once with the engine that wrote it, which empties the log:"
+                hint="Open the store once with the engine that wrote it, which applies the log:"
                 f" python -m pip install ladybug=={release}, then satchel doctor, then install"
                 " the newer one again.",
             )
@@ -176,11 +176,12 @@ def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:
     except (RuntimeError, MemoryError) as error:
         return ours(error, str(folder))
     return StoreDamagedError(
-        "the log of the store could not be read to its end, so what was written last may be"
-        " missing",
+        "the log of the store could not be read to its end, so the latest writes may be missing",
         file=str(folder),
-        hint=f"Both files were kept as they were in {kept}. Do it again to go on with what could"
-        " be read, and verify the bank: a witness tells whether anything is missing.",
+        hint=(
+            f"Both files were copied to {kept}. Run again to continue with what could be read, and "
+            "verify the bank: the witness shows whether anything is missing."
+        ),
     )
 
 

@@ -61,9 +61,9 @@ class Shared:
             private_folder(self.folder)
         elif not (self.folder / FILE).exists():
             raise StoreError(
-                "there is no store here",
+                "no store at this address",
                 file=self.name,
-                hint="Check the address; nothing is made by reading.",
+                hint="Check the address; reading creates nothing.",
             )
         engine()
         self._lock.acquire(shared=self.read_only, wait=self._wait)
@@ -99,7 +99,7 @@ class Shared:
         """Give the right to write, to one at a time; durable when the block has ended well."""
         if not self._turn.acquire(timeout=self._wait):
             raise StoreBusyError(
-                "another thread is writing and did not end in time",
+                "another thread is writing and did not finish in time",
                 file=self.name,
                 hint="Try again.",
             )
@@ -191,7 +191,7 @@ class Shared:
     def _in_it(self) -> Iterator[Any]:
         with self._gate:
             if self._database is None:
-                raise StoreError("the store was closed", file=self.name, hint="Open it again.")
+                raise StoreError("the store is closed", file=self.name, hint="Open it again.")
             self._require_there()
             with translated(self.name):
                 connection = self._connection()
@@ -233,8 +233,10 @@ class Shared:
             raise StoreError(
                 "the files of the store were deleted or replaced while it was in use",
                 file=self.name,
-                hint="Put them back where they were, or restore them: satchel backup restore;"
-                " then start this program again. See: satchel doctor.",
+                hint=(
+                    "Move them back, or restore them: satchel backup restore; then restart this "
+                    "program. See: satchel doctor."
+                ),
             )
 
     def _log(self) -> os.stat_result | None:
@@ -244,7 +246,7 @@ class Shared:
 
     def _busy(self) -> StoreBusyError:
         return StoreBusyError(
-            "somebody reads or writes the store and did not end in time",
+            "another program uses the store and did not finish in time",
             file=self.name,
             hint="Try again.",
         )
@@ -285,9 +287,9 @@ def share(folder: Path, *, read_only: bool, wait: float) -> Shared:
     """
     if folder.is_symlink():
         raise PathRefusedError(
-            "the folder of a store is a link",
+            "the folder of the store is a symbolic link",
             file=str(folder),
-            hint="Name the folder itself; folders above it may be links.",
+            hint="Use the folder itself; its parents may be links.",
         )
     real = os.path.realpath(folder)
     with _registry:

@@ -47,9 +47,9 @@ def out_of_reach(connecting: Connecting) -> list[str]:
     found = ["replicas, snapshots and base backups of the server"]
     with connecting() as connection:
         if connection.execute(_MAY_READ).fetchall() != [(True,)]:
-            found.append("the server's own files, which this role may not read")
+            found.append("the server's files, which this role may not read")
         if connection.execute(_MAY_SWITCH).fetchall() != [(True,)]:
-            found.append("the server's log (pg_wal), which this role may not have written over")
+            found.append("the server's log (pg_wal), which this role may not overwrite")
         if connection.execute("SHOW archive_mode").fetchall() != [("off",)]:
             found.append("the archive of the server's log")
     return found

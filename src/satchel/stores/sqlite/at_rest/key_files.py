@@ -65,10 +65,12 @@ def key_for(path: Path, unlocking: Unlocking | None = None) -> StoreKey | None:
         return None  # it was cut short before the store was encrypted
     if plain:
         raise VerificationError(
-            "the store is in plain, although there is a key for it beside it",
+            "the store is not encrypted, although its key file exists",
             file=str(path),
-            hint="If you were decrypting it, end that: satchel store decrypt. If not, somebody put"
-            " another file in its place: put the encrypted one back.",
+            hint=(
+                "If decryption was interrupted, finish it: satchel store decrypt. If not, the file "
+                "was replaced: move the encrypted one back."
+            ),
         )
     problem: EncryptionError | None = None
     for one in found:
@@ -79,7 +81,7 @@ def key_for(path: Path, unlocking: Unlocking | None = None) -> StoreKey | None:
         else:
             if len(found) == 1 or plain is None or _opens(path, key):
                 return key
-    raise problem or EncryptionError("no key beside the store opens it", file=str(path))
+    raise problem or EncryptionError("no key file of the store decrypts it", file=str(path))
 
 
 def opened_key(file: Path, unlocking: Unlocking | None) -> StoreKey:
@@ -88,7 +90,7 @@ def opened_key(file: Path, unlocking: Unlocking | None) -> StoreKey:
         require_secret(file, os.fstat(stream.fileno()), "the key of this store")
         held = stream.read(MOST_BYTES + 1)
     if len(held) > MOST_BYTES:
-        raise LimitError(f"a store's key has {MOST_BYTES:,} bytes at most", file=str(file))
+        raise LimitError(f"a store's key can have at most {MOST_BYTES:,} bytes", file=str(file))
     try:
         return opened_store_key(held, unlocking or Unlocking())
     except SatchelError as error:
@@ -171,16 +173,18 @@ def require_key(path: Path) -> None:
     """
     if is_keyed(path):
         raise StoreBusyError(
-            "the store was encrypted meanwhile",
+            "the store was encrypted by another process",
             file=str(path),
-            hint="Start again what had it open.",
+            hint="Restart the programs that had it open.",
         )
     if looks_encrypted(path):
         raise EncryptionError(
-            "the store is encrypted, and its key is not beside it",
+            "the store is encrypted, and its key file is missing",
             file=str(path),
-            hint=f"Put {key_file(path).name} there, from a copy. Without it nothing opens the"
-            " store; a backup can be restored into another one.",
+            hint=(
+                f"Put {key_file(path).name} there, from a copy. The store cannot be opened without "
+                "it; a backup can be restored into another store."
+            ),
         )
 
 

@@ -86,7 +86,7 @@ def _busy(name: str) -> StoreBusyError:
     return StoreBusyError(
         "another program has the store open, or is changing its key",
         file=name,
-        hint="End it (satchel serve, satchel mcp, satchel watch), and try again.",
+        hint="Stop it (satchel serve, satchel mcp, satchel watch), and try again.",
     )
 
 
@@ -117,7 +117,7 @@ def _compare(path: Path, secret: bytes | None, before: object, name: str) -> Non
         problems = opened.execute("PRAGMA integrity_check(1)").fetchall()
         if problems != [("ok",)] or holds(opened) != before:
             raise StoreDamagedError(
-                "what was written anew is not what the store holds",
+                "the rewritten store differs from the original",
                 file=name,
-                hint="All is as it was. See: satchel doctor.",
+                hint="Nothing was changed. See: satchel doctor.",
             )

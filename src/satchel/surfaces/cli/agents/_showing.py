@@ -58,7 +58,7 @@ def show_exported(done: AgentExported) -> int:
     if told.signed_by:
         facts([("signed by", told.signed_by)])
     if done.lossless:
-        message("The file has everything of the agent.")
+        message("The file includes the whole agent.")
     for one in done.report["omittedSections"]:
         if one["count"]:
             message(f"not included: {one['count']:,} of {one['section']}: ", one["reason"])
@@ -97,13 +97,13 @@ def show_imported(done: AgentImported) -> int:
         message(f"not written, since a tool would run or obey it: {path}", style="yellow")
     if done.files.active:
         message(
-            f"{len(done.files.active):,} such files; to have them, look at the file and import it"
-            " again: satchel undo, then --active-files"
+            f"{len(done.files.active):,} such files; to write them, review the file, then: "
+            "satchel undo, and import with --active-files"
         )
     if done.files.not_in_file:
         message(f"binary files without their contents: {len(done.files.not_in_file):,}")
     if done.lossless is False:
-        message("The file does not hold all of the agent: see its exportMetadata.")
+        message("The file does not include the whole agent: see its exportMetadata.")
     told = done.memory
     for note in [*done.notes, *(told.notes if told is not None else ())]:
         message("note: ", note)
@@ -128,7 +128,7 @@ def _rows_of(done: AgentImported) -> list[tuple[str, object]]:
     if files.folder:
         rows.append(("files", f"{files.written:,} in {files.folder}"))
     if files.kept:
-        rows.append(("", f"the folder that was there is now {files.kept}"))
+        rows.append(("", f"the previous folder is now {files.kept}"))
     if done.undo is not None:
         undo = ["satchel", "undo", done.undo[:23], "--bank", done.bank]
         rows.append(("undo", shlex.join(undo)))

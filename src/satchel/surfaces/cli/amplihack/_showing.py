@@ -28,7 +28,7 @@ def show_tree(result: MemoryTree) -> None:
     for text in drawn(result.backend, result.sessions, result.agents, result.depth):
         line(text)
     if not result.sessions and not result.agents:
-        message("note: ", "the tree has memories of sessions; for all others: satchel list")
+        message("note: ", "the tree shows memories of sessions only; for all: satchel list")
 
 
 def drawn(

@@ -19,11 +19,12 @@ from satchel.ports.operations import Options
 from satchel.surfaces.cli._console import count, message, print_json, state
 from satchel.surfaces.cli._operations import command
 from satchel.surfaces.cli._options import tell_secrets
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._tree import Group
 from satchel.surfaces.cli.amplihack import _showing as views
 
 amplihack = Group(help="Manage the memory of amplihack's agents.")
-hook = Group(help="What agent hosts run; JSON on stdin.")
+hook = Group(help="Hooks that agent hosts run; JSON on stdin.")
 
 
 def add_to(app: Group) -> None:
@@ -68,7 +69,8 @@ def _agree(found: Sequence[SessionSummary]) -> bool:
     for each in found:
         message(f"  {each.session_id} ({each.memory_count} memories)")
     message(f"Forget {count(len(found), 'session')}? [y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    with activity.hidden():
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 command(amplihack, operations.show_tree, views.show_tree)

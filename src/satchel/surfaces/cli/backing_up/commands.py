@@ -78,6 +78,7 @@ command(
     backup,
     schedule_backups,
     _show_scheduled,
+    label=None,
     internal=_report,
     status=lambda result: 0 if isinstance(result, Timer) else result.exit_status,
 )

@@ -106,7 +106,7 @@ def _read_text(values: dict[str, Any], source: TextOptions) -> None:
     elif sys.stdin is not None and not sys.stdin.isatty():
         data = sys.stdin.buffer.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise LimitError(f"a memory file has at most {LARGEST:,} bytes")
+        raise LimitError(f"a memory file can have at most {LARGEST:,} bytes")
     values["content"] = data
 
 

@@ -41,8 +41,8 @@ def show_remembered(result: Remembered, _: object = None) -> None:
     tell_secrets(result.secrets, result.secrets_kept)
     if result.flagged:
         message(
-            f"It reads like a prompt ({'; '.join(result.flagged)}), so it is not provided to models"
-            f" until it is released: satchel quarantine release {short(result.id)}"
+            f"Possible prompt injection ({'; '.join(result.flagged)}): not provided to models "
+            f"until released: satchel quarantine release {short(result.id)}"
         )
     if not result.is_new:
         message("unchanged: the bank has this memory already")
@@ -61,7 +61,7 @@ def show_listing(result: Listing) -> None:
     else:
         table(["id", "date", "type", "memory"], [_row(each) for each in result], cut=True)
     if result.next is not None:
-        message(f"There are more: --after {result.next}")
+        message(f"More: --after {result.next}")
 
 
 def show_memory(result: Shown) -> None:
@@ -106,7 +106,7 @@ def show_revised(result: Revised, _: object = None) -> None:
     if result.is_new:
         message(f"changed: {', '.join(result.fields)}; replaces {short(result.replaces or '')}")
     else:
-        message("nothing differs, so nothing was written")
+        message("nothing to change")
 
 
 def show_forgotten(result: list[MemoryChange]) -> None:
@@ -231,7 +231,7 @@ def _numbers(found: Stats) -> Iterator[tuple[str, object]]:
         if counted:
             yield name, _most(counted)
     if found.held:
-        yield "held back", found.held
+        yield "quarantined", found.held
     if found.oldest is not None and found.newest is not None:
         yield "dates", f"{found.oldest[:10]} to {found.newest[:10]}"
     if found.vectors is not None:

@@ -4,7 +4,7 @@ import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -22,7 +22,7 @@ _STARTED = "A server is started on the command line."
 
 def add_to(app: Group) -> None:
     """Add the command of this module."""
-    command(app, mcp, _show)
+    command(app, mcp, _show, label=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +108,20 @@ def _serve_streams(settings: Settings, bank: str | None, toolsets: tuple[str, ..
     gc.disable()  # the protocol's types live as long as the server: no look for cycles finds any
     from satchel.api.satchel import Satchel, opened
     from satchel.surfaces.mcp.asking import Asker
-    from satchel.surfaces.mcp.server import server
+    from satchel.surfaces.mcp.sdk import for_streams
 
     with opened(Satchel, settings, bank=bank) as satchel:
-        made = server(Asker(satchel=satchel, settings=settings, bank=bank), toolsets)
+        asker = Asker(satchel=satchel, settings=settings, bank=bank)
+        made = for_streams(lambda: _server(asker, toolsets))
         gc.freeze()
         gc.enable()
         made.run("stdio")
+
+
+def _server(asker: Any, toolsets: tuple[str, ...]) -> Any:
+    from satchel.surfaces.mcp.server import server
+
+    return server(asker, toolsets)
 
 
 def _serve_http(settings: Settings, bank: str | None, port: int) -> None:

@@ -20,6 +20,7 @@ def add_to(app: Group) -> None:
         app,
         migrate,
         _show,
+        label="migrating",
         internal=lambda _: {"key": lambda: owner_key(None)},
         extra=Banks,
         prepare=_prepare,

@@ -18,7 +18,7 @@ _STARTED = "A server is started on the command line."
 
 def add_to(app: Group) -> None:
     """Add the command of this module."""
-    command(app, serve, _show)
+    command(app, serve, _show, label=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,10 +53,10 @@ def _show_encrypted(done: AtRest, _: Encryption) -> None:
     for recipient in done.recipients:
         message(f"for {recipient}")
     if done.passphrase:
-        message("for whoever knows the passphrase")
-    message(f"keep a copy of {done.key}: without it nothing opens the store")
+        message("for anyone with the passphrase")
+    message(f"keep a copy of {done.key}: the store cannot be opened without it")
     if not done.begun:
-        message("what was on the disk before may still be in its free blocks, and in snapshots")
+        message("earlier unencrypted data may remain in free disk blocks and snapshots")
     for path in done.plain:
         message(f"not encrypted: {path}")
 

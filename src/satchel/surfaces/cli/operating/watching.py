@@ -12,7 +12,14 @@ from satchel.surfaces.cli.operating._timers import show_timer
 
 def add_to(app: Group) -> None:
     """Add the command of this module."""
-    command(app, watch, _show, internal=_report, status=lambda found: found.exit_status)
+    command(
+        app,
+        watch,
+        _show,
+        label="watching",
+        internal=_report,
+        status=lambda found: found.exit_status,
+    )
 
 
 def _report(_: Any) -> Mapping[str, Any]:

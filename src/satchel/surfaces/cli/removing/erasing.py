@@ -17,6 +17,7 @@ from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 from satchel.surfaces.cli._console import count, line, message, short, size, state
 from satchel.surfaces.cli._operations import command
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli._stdout import NAME
 from satchel.surfaces.cli._tree import Group
 
@@ -86,7 +87,9 @@ def _require_person() -> None:
 
 def _ask() -> None:
     message("This cannot be undone. Erase it? Type yes:")
-    if sys.stdin.readline().strip().lower() != "yes":
+    with activity.hidden():
+        answer = sys.stdin.readline().strip().lower()
+    if answer != "yes":
         raise click.Abort
 
 

@@ -8,6 +8,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.sessions.looking import list_checkpoints, list_sessions
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, message, short, state
+from satchel.surfaces.cli._progress import activity
 from satchel.surfaces.cli.sessions._showing import from_of, why_of
 
 _MOST, _END = 30, "e"
@@ -22,13 +23,11 @@ def picked_session(bank: OpenBank) -> str:
     """
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            "no conversation is named", field="session", hint="See: satchel session list."
+            "no conversation given", field="session", hint="See: satchel session list."
         )
     found = list_sessions(bank, limit=_MOST)
     if not found:
-        raise UsageError(
-            "there is no conversation yet", hint="Record one: satchel session record FILE."
-        )
+        raise UsageError("no conversations yet", hint="Record one: satchel session record FILE.")
     newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)
     rows = [
         (one.id, f"{one.name or short(one.id)}, {count(one.messages, 'message')}  {from_of(one)}")
@@ -48,7 +47,7 @@ def picked_point(bank: OpenBank, session: str) -> str | None:
         for one in list_checkpoints(bank, session)
     ]
     found = _picked(
-        "Which point? A number of the list, m50 for message 50, or e for the end.", rows
+        "Which point? A number from the list, m50 for message 50, or e for the end.", rows
     )
     return None if found == _END else found
 
@@ -57,7 +56,8 @@ def _picked(question: str, rows: list[tuple[str, str]]) -> str:
     for number, (_, text) in enumerate(rows, 1):
         message(f"  {number:>3}  ", text.rstrip())
     message(question)
-    answer = sys.stdin.readline().strip().lower()
+    with activity.hidden():
+        answer = sys.stdin.readline().strip().lower()
     if answer.isdecimal() and 1 <= int(answer) <= len(rows):
         return rows[int(answer) - 1][0]
     if answer == _END or (answer.startswith("m") and answer[1:].isdecimal()):

@@ -31,7 +31,7 @@ def show_list(result: SessionList) -> None:
     else:
         message("No conversations yet. Record one: satchel session record FILE")
     if result.more:
-        message(f"These are the {len(result.sessions):,} newest. List more with --limit.")
+        message(f"Showing the {len(result.sessions):,} newest. More: --limit")
 
 
 def show_changed(result: SessionShown) -> None:

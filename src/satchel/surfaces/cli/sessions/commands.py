@@ -21,7 +21,7 @@ from satchel.surfaces.cli.sessions import _showing as views
 from satchel.surfaces.cli.sessions._picking import picked_point, picked_session
 
 session = Group("Manage conversations and their branches.")
-checkpoint = Group(help="Manage points of a conversation to return to.")
+checkpoint = Group(help="Manage checkpoints: points of a conversation to return to.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ class EntriesFile(Options):
     """Where the IDs of entries may be read from."""
 
     entries_from: Annotated[
-        PathText | None, Option("Only the memories of this file: one ID a line.", values="file")
+        PathText | None,
+        Option("Only the memories listed in this file, one ID per line.", values="file"),
     ] = None
 
 
@@ -88,7 +89,7 @@ def _show_revoked(revoked: revoking.Revoked) -> None:
 
 def _show_list(listed: revoking.Tokens) -> None:
     if not listed.tokens:
-        message("No active tokens. Include expired and revoked ones: --all")
+        message("No active tokens. To include expired and revoked ones: --all")
         return
     rows: list[list[object]] = [
         [

@@ -19,7 +19,7 @@ def show_quarantine(result: QuarantineList) -> None:
     if not result.held:
         message("No memory is quarantined.")
     if result.more:
-        message("There are more: --limit")
+        message("More: --limit")
 
 
 def show_held(result: Held) -> None:

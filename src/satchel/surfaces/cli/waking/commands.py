@@ -91,7 +91,7 @@ def _to_change(bank: str | None, options: Any) -> AbstractContextManager[OpenBan
 
 command(quarantine, quarantining.list_quarantine, show_quarantine, bank=_to_read)
 command(quarantine, quarantining.show_held, show_held, bank=_to_read)
-command(quarantine, quarantining.screen_bank, show_scan, bank=_to_change)
+command(quarantine, quarantining.screen_bank, show_scan, bank=_to_change, label="scanning")
 command(quarantine, quarantining.quarantine, show_added, bank=_to_change)
 command(quarantine, quarantining.release, show_released, bank=_to_change)
 command(quarantine, quarantining.reject, show_rejected, bank=_to_change)

@@ -31,7 +31,7 @@ async def readyz(request: Request, gateway: Served) -> Response:
     Anybody may ask: the store is looked at once a second at most, whoever does.
     """
     if request.app.state.ending:
-        return problem(503, "ending", "the server is being ended", {"Retry-After": "1"})
+        return problem(503, "ending", "the server is shutting down", {"Retry-After": "1"})
     await gateway.require_readable()
     return answer({"status": "ready"})
 

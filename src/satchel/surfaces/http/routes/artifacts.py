@@ -89,7 +89,7 @@ class DownloadOptions(Options):
     DownloadOptions,
     name="artifact download",
     absent=NOT_FOR_MODELS
-    | dict.fromkeys(("cli", "python"), "It is a file of the server; export writes one here."),
+    | dict.fromkeys(("cli", "python"), "It is a file on the server; export writes one here."),
 )
 def download(settings: Settings, options: DownloadOptions) -> Kept:
     """Download an artifact. The holder of a token gets one of the memories that the token covers.
@@ -214,9 +214,9 @@ def _keep(settings: Settings, path: Path, done: Export) -> Kept:
 def _found(settings: Settings, artifact: str) -> Kept:
     digits = artifact.lower()
     if len(digits) != _DIGITS or set(digits) - set("0123456789abcdef"):
-        raise UnreadableError("there is no such artifact", field="artifact")
+        raise UnreadableError("no such artifact", field="artifact")
     try:
         data = (_folder(settings) / f"{digits}.json").read_bytes()
     except OSError:
-        raise UnreadableError("there is no such artifact", field="artifact") from None
+        raise UnreadableError("no such artifact", field="artifact") from None
     return msgspec.json.decode(data, type=resolved(Kept))

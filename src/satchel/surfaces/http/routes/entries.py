@@ -94,4 +94,4 @@ def update(
 def _require_same(entry: str, if_match: str | None) -> None:
     """Hold a change to the version that its author has seen."""
     if if_match is not None and if_match.strip().strip('"') not in ("*", entry):
-        raise RetiredMemoryError("the memory has another version than the one you saw")
+        raise RetiredMemoryError("the memory has a newer version than the one you saw")

@@ -40,13 +40,13 @@ _ANY_PATH = {"path": "-"}
 UploadName = Annotated[str, Query(max_length=200)]
 
 _OUTSIDE = (
-    "Name a path in the folders that the operator allows. Or use the streams:"
+    "Use a path in the folders that the operator allows. Or use the streams:"
     " GET /v1/banks/BANK/download, POST /v1/banks/BANK/upload."
 )
 _OPERATOR = (
     "Portability path containment is required. Provide one of: allowed_roots=…,"
     " ASTROCYTE_PORTABILITY_ROOTS env var, or allow_uncontained=True. "
-    "The operator says where files may be: set SATCHEL_PORTABILITY_ROOTS on the server. Or use the"
+    "The operator allows folders: set SATCHEL_PORTABILITY_ROOTS on the server. Or use the"
     " streams: GET /v1/banks/BANK/download, POST /v1/banks/BANK/upload."
 )
 

@@ -21,7 +21,7 @@ def _require_local(options: EmbedOptions) -> None:
     """Refuse a model that is not on this machine."""
     if options.model not in _LOCAL:
         raise UsageError(
-            "the operator configures models elsewhere, which cost money",
+            "remote models, which cost money, are configured by the operator",
             field="model",
             hint="Choose from: static, static-idf, minilm.",
         )

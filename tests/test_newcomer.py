@@ -1,4 +1,4 @@
-"""A stranger's first hour: the wheel, ten commands, an agent host, a web application, the page."""
+"""A newcomer's first hour: the wheel, ten commands, an agent host, a web application, the page."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
     What it depends on is that of this environment, so that no network is needed.
     """
-    made = Machine(tmp_path_factory.mktemp("stranger"))
+    made = Machine(tmp_path_factory.mktemp("newcomer"))
     build: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
     build += ["-d", made.folder]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)

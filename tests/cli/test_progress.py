@@ -1,0 +1,232 @@
+"""What a person at a terminal sees of work that takes longer than a second."""
+
+import codecs
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from satchel.api.satchel import Satchel
+
+SLOW = """
+import sys, time
+from pathlib import Path
+go = Path(sys.argv[1])
+sys.argv = ["satchel", *sys.argv[3:]]
+
+def wait():
+    while not go.exists():
+        time.sleep(0.01)
+
+PATCH
+from satchel.surfaces.cli.main import main
+main()
+"""
+"""A program called satchel that waits for a file at one point of what it does."""
+
+LOGGING = """
+from satchel.ledger.ledger import _Transaction
+from satchel.transfer.incoming import stage
+stage.GROUP, append_rows, groups = 100, _Transaction.append_rows, []
+
+def slow(self, *given, **named):
+    append_rows(self, *given, **named)
+    groups.append(1)
+    if len(groups) == 6:
+        wait()
+
+_Transaction.append_rows = slow
+"""
+"""An import stops in the middle of its transaction."""
+
+RUNNING = """
+from satchel.surfaces.cli import _operations
+opened = _operations._opened
+
+def slow(*given):
+    wait()
+    return opened(*given)
+
+_operations._opened = slow
+"""
+"""An operation stops before it begins."""
+
+
+class Terminal:
+    """A command whose standard error is a terminal."""
+
+    def __init__(self, *command: str) -> None:
+        self._own, other = pty.openpty()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=other
+        )
+        os.close(other)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a sign
+        self.shown = ""
+
+    def read(self) -> bool:
+        """Take in what was written since; tell whether the command may write more."""
+        ready, _, _ = select.select([self._own], [], [], 60)
+        assert ready, f"nothing more is shown after {self.shown!r}"
+        try:
+            data = os.read(self._own, 1 << 16)
+        except OSError:  # nobody has the other end any more
+            return False
+        self.shown += self._decoder.decode(data)
+        return bool(data)
+
+    def until(self, pattern: str) -> list[str]:
+        """Read until something was shown, and return what of it was found."""
+        while not (found := re.findall(pattern, self.shown)):
+            assert self.read(), f"{pattern!r} is not in {self.shown!r}"
+        return [str(each) for each in found]
+
+    def end(self) -> int:
+        """Read to the end, and return the exit status."""
+        while self.read():
+            pass
+        return self.process.wait()
+
+    def close(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.communicate()
+        os.close(self._own)
+
+
+@contextmanager
+def terminal(*command: str) -> Iterator[Terminal]:
+    """Run a command on a terminal."""
+    made = Terminal(*command)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A folder with the program, and what it waits for."""
+    folder = tmp_path / "slow"
+    folder.mkdir()
+    return folder
+
+
+def program(folder: Path, patch: str, *words: str) -> list[str]:
+    """Return the command line of the program that waits."""
+    path = folder / "satchel"
+    path.write_text(SLOW.replace("PATCH", patch))
+    # As a person's own command line has it: the program, and what it is to do.
+    return [sys.executable, "-c", path.read_text(), str(folder / "go"), "satchel", *words]
+
+
+def written(path: Path, number: int, name: str = "m") -> str:
+    """Write a file of memories, and return its path."""
+    path.write_text(
+        json.dumps([{"id": f"{name}{n}", "memory": f"{name} {n}"} for n in range(number)])
+    )
+    return str(path)
+
+
+SATCHEL = (sys.executable, "-m", "satchel")
+
+
+def test_two_commands_that_wait_for_one_another_both_show_it(tmp_path: Path, slow: Path) -> None:
+    """The first its own bar; the second which process and command it waits for, and goes on."""
+    subprocess.run([*SATCHEL, "init", "b"], check=True, capture_output=True)
+    big = written(tmp_path / "big.json", 1000)
+    words = ("import", big, "--bank", "b")
+    with terminal(*program(slow, LOGGING, *words)) as first:
+        first.until(r"logging ━+─+  [56]00/1,000")
+        who = rf" for satchel\.db, held by process {first.process.pid} \(satchel import "
+        with terminal(*SATCHEL, "remember", "Ada drinks tea", "--bank", "b") as second:
+            clocks = second.until(rf"waiting (\d:\d\d){who}")
+            while len(set(clocks)) < 2:
+                assert second.read()
+                clocks = second.until(rf"waiting (\d:\d\d){who}")
+            (slow / "go").touch()
+            assert second.end() == 0
+        assert first.end() == 0
+    with Satchel.open() as store:
+        texts = {each.text for each in store.bank("b").list(limit=2000).memories}
+    assert len(texts) == 1001
+    assert "Ada drinks tea" in texts
+
+
+def test_an_import_waits_for_another_one_and_says_for_which(tmp_path: Path, slow: Path) -> None:
+    """Where nobody looks, it is refused, as before."""
+    subprocess.run([*SATCHEL, "init", "b"], check=True, capture_output=True)
+    big, other = written(tmp_path / "big.json", 1000), written(tmp_path / "more.json", 3, "more")
+    with terminal(*program(slow, LOGGING, "import", big, "--bank", "b")) as first:
+        first.until(r"logging ━+─+  [56]00/1,000")
+        words = (*SATCHEL, "import", other, "--bank", "b")
+        refused = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert refused.returncode != 0
+        assert f"process {first.process.pid}" in refused.stderr
+        with terminal(*words) as second:
+            second.until(
+                r"waiting \d:\d\d for satchel\.db\.import\.lock, "
+                rf"held by process {first.process.pid} \(satchel import "
+            )
+            (slow / "go").touch()
+            assert second.end() == 0
+        assert first.end() == 0
+    with Satchel.open() as store:
+        assert store.bank("b").stats().memories == 1003
+
+
+COMMANDS = {
+    "inspecting": ("inspect", "big.json"),
+    "undoing": ("undo", "--bank", "b"),
+    "migrating": ("migrate", "satchel-home/satchel.db", "new.db"),
+    "session list": ("session", "list", "--bank", "b"),
+}
+
+
+@pytest.mark.parametrize("label", COMMANDS)
+def test_a_command_shows_that_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: Path, label: str
+) -> None:
+    """By a bar that moves and a clock, until it counts; nothing of it is left at the end."""
+    monkeypatch.chdir(tmp_path)
+    big = written(tmp_path / "big.json", 10)
+    subprocess.run([*SATCHEL, "import", big, "--bank", "b"], check=True, capture_output=True)
+    with terminal(*program(slow, RUNNING, *COMMANDS[label])) as running:
+        clocks = list[str]()
+        while len(set(clocks)) < 2:
+            clocks = running.until(rf"{label} ─*━─*  (\d:\d\d)")
+            assert running.read()
+        (slow / "go").touch()
+        assert running.end() == 0
+    lines = running.shown.split("\r\x1b[K")
+    assert label not in lines[-1]
+
+
+def test_nothing_is_drawn_where_nobody_looks(tmp_path: Path, slow: Path) -> None:
+    """On a pipe, with --json, or on a terminal that cannot redraw a line."""
+    big = written(tmp_path / "big.json", 10)
+    (slow / "go").touch()
+    patch = "import satchel.surfaces.cli._progress as shown; shown._PATIENCE = 0"
+    environments = {"pipe": {}, "json": {}, "dumb": {"TERM": "dumb"}}
+    for name, more in environments.items():
+        words = ("inspect", big, *(["--json"] if name == "json" else []))
+        command = program(slow, patch, *words)
+        if name == "pipe":
+            shown = subprocess.run(command, check=True, capture_output=True).stderr.decode()
+        else:
+            with pytest.MonkeyPatch.context() as patched:
+                for variable, value in more.items():
+                    patched.setenv(variable, value)
+                with terminal(*command) as running:
+                    assert running.end() == 0
+            shown = running.shown
+        assert "inspecting" not in shown, name
+        assert "\x1b[K" not in shown, name

@@ -1,0 +1,178 @@
+"""One vocabulary for what people read: the field's words, in help, errors, output and guides.
+
+The words that are not used are those of the table in the design page on language. They are looked
+for in the sources themselves: every string of more than one word that is no docstring, the texts
+of the web page, the guides. Docstrings have a ceiling that may only shrink.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src" / "satchel").rglob("*.py"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+GENERATED = sorted((ROOT / "docs" / "reference").glob("*.md"))
+ASSETS = [
+    path
+    for path in sorted((ROOT / "src" / "satchel" / "surfaces" / "web").iterdir())
+    if path.suffix in {".js", ".html"}
+]
+
+NOT_OURS = {
+    "prove": r"\b(?:proves?|proved|proving)\b",
+    "hold (verify)": r"\b(?:do|does|did) not hold\b|\bheld back\b",
+    "leave out": r"\bleaves? (?:\w+ ){0,4}out\b|\bleft out\b|\b(?:stays?|left) behind\b",
+    "come along": r"\b(?:comes?|came|goes|go|going|went|takes?|handed|sent) along\b",
+    "the last first": r"\bthe last first\b",
+    "put up with": r"\bputs? up with\b",
+    "give way": r"\bgives? way\b|(?<![\w-])--over\b",
+    "go on": r"\b(?:go|goes|going|went|gone) on\b",
+    "would do": r"\bwould (?:not )?do\b",
+    "door": r"\bdoors?\b",
+    "in front of a model": r"\bin front of (?:a|the) models?\b|\bw[ao]kes? up\b|\bwaking up\b",
+    "leaves its record": r"\bnothing leaves\b",
+    "say, tell": r"\bSay (?:which|what|so|it|for|once|one|--)|\btold of\b|\bg[ia]ves? back\b",
+    "look at": r"\blook(?:s|ed|ing)? (?:at|through)\b",
+    "fall away": r"\bfalls? away\b",
+    "who": r"\bsomebody\b|\bwhoever\b|\bwhom\b",
+    "the start of that": r"\bthe start of that\b|\bis the start of\b",
+    "anew": r"\banew\b",
+    "at once (concurrent)": r"\bworked on together\b|\brequests at once\b",
+    "meanwhile": r"\bmeanwhile\b",
+}
+"""What is looked for, by what the design page calls it."""
+
+WORDS = re.compile("|".join(NOT_OURS.values()), re.IGNORECASE)
+
+ALLOWED = {
+    "actions/evaluating": "texts of attacks, conversations and probes are data",
+    "conformance": "texts of samples are data",
+    "screen": "patterns that find secrets in texts of others",
+    "inference/entities": "word lists of natural language",
+    "inference/distilling": "cues of natural language, and a prompt",
+    "transfer/near/_words.py": "word lists of natural language",
+    "tiers/facts.py": "word lists of natural language",
+    "recall/when.py": "patterns of natural language",
+    "stores/_stop_words.py": "word lists of natural language",
+    "rehydrate/enforcing": "patterns that find prompt injections",
+    "rehydrate/framing": "words for models, measured by benchmarks",
+    "rehydrate/formatting.py": "words for models, measured by benchmarks",
+    "stores/postgres/schema.py": "comments of SQL, which the database keeps",
+    "formats": "patterns and texts of other products",
+    "files/exchange/memory_tool.py": "the words of Claude's memory tool",
+}
+"""Folders and files whose texts are data or another product's, and why."""
+
+MESSAGES, GUIDES, REFERENCE, DOCSTRINGS = 0, 145, 32, 1173
+"""How many are left of each; lower them, never raise them."""
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the strings with a space in a module, but for docstrings, with their lines."""
+    tree = _tree(path)
+    docstrings = {id(node) for node in _docstrings(tree)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in docstrings:
+            continue
+        if isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the strings that stand alone: docstrings of modules, classes, functions, constants."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            yield node.value
+
+
+def _is_data(path: Path) -> bool:
+    place = path.relative_to(ROOT / "src" / "satchel").as_posix()
+    return any(place == name or place.startswith(f"{name}/") for name in ALLOWED)
+
+
+def _found(path: Path, texts: Iterator[tuple[int, str]]) -> list[str]:
+    """Return what of the texts is not in the vocabulary, with its line."""
+    return [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]!r} in {text.strip()[:100]!r}"
+        for line, text in texts
+        if (match := WORDS.search(text))
+    ]
+
+
+def test_messages_and_help_are_in_the_vocabulary() -> None:
+    """Every string of a module that people can get to see."""
+    found = [line for path in SOURCES if not _is_data(path) for line in _found(path, _texts(path))]
+    assert len(found) <= MESSAGES, "\n".join(found)
+
+
+def test_guides_are_in_the_vocabulary() -> None:
+    """And the README; a sentence may begin in one line and end in the next."""
+    found = [
+        line
+        for path in PAGES
+        for line in _found(path, ((1, part) for part in path.read_text().split("\n\n")))
+    ]
+    assert len(found) <= GUIDES, "\n".join(found)
+
+
+def test_generated_pages_are_in_the_vocabulary() -> None:
+    """They are made of help, docstrings of errors, and tables."""
+    found = [
+        line
+        for path in GENERATED
+        for line in _found(path, enumerate(path.read_text().splitlines(), 1))
+    ]
+    assert len(found) <= REFERENCE, "\n".join(found)
+
+
+def test_docstrings_come_closer_to_the_vocabulary() -> None:
+    """The number of docstrings with other words only shrinks: lower it when you correct some."""
+    found = [
+        line
+        for path in SOURCES
+        for line in _found(
+            path,
+            ((node.lineno, str(node.value)) for node in _docstrings(_tree(path))),
+        )
+    ]
+    assert len(found) <= DOCSTRINGS, f"{len(found)} docstrings, at most {DOCSTRINGS}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "every read is proved",
+        "the signature does not hold",
+        "leave the format out",
+        "3 embeddings are left out",
+        "put up with a field",
+        "Say which: a, b",
+        "somebody else did it meanwhile",
+        "begin it anew",
+        "the doors",
+        "memory put in front of a model",
+    ],
+)
+def test_the_check_finds_what_it_looks_for(text: str) -> None:
+    """A pattern that finds nothing would pass everything."""
+    assert WORDS.search(text)
+
+
+@pytest.mark.parametrize("text", ["a Merkle proof", "proof of possession", "outdoors", "goes once"])
+def test_words_of_the_field_pass(text: str) -> None:
+    """What only looks like another word."""
+    assert not WORDS.search(text)
