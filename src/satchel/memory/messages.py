@@ -142,8 +142,8 @@ def said_from(value: object) -> Said:
     """
     if not isinstance(value, dict):
         raise MalformedError("a message is a JSON object", field="message")
-    known = {name: value[name] for name in _MEMBERS if value.get(name) is not None}
-    more = {name: part for name, part in value.items() if name not in _MEMBERS}
+    known = {name: value[name] for name in _MESSAGE_MEMBERS if value.get(name) is not None}
+    more = {name: part for name, part in value.items() if name not in _MESSAGE_MEMBERS}
     for name in ("role", "name", "created_at"):
         if type(known.get(name, "")) is not str:
             raise MalformedError("must be text", field=name)
@@ -157,4 +157,4 @@ def said_from(value: object) -> Said:
     return Said(**known, more=more)
 
 
-_MEMBERS = ("role", "content", "name", "created_at")
+_MESSAGE_MEMBERS = ("role", "content", "name", "created_at")
