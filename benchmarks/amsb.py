@@ -13,14 +13,14 @@ from agent_memory_guard.bench.adapter import MemorySystemAdapter, RememberOutcom
 from agent_memory_guard.bench.harness import run_suite
 from agent_memory_guard.bench.scoring import score_report
 
-from satchel.actions.banks import create_bank
-from satchel.actions.evaluating.continuity.carrying import Owner
-from satchel.actions.memories.remembering import remember
-from satchel.actions.opened import opened_bank
-from satchel.actions.signing import signing_key
+from satchel.bank.banks import create_bank
+from satchel.bank.open_bank import opened_bank
+from satchel.bank.remember import remember
+from satchel.bank.signing_keys import signing_key
+from satchel.evaluation.carriers import Owner
 from satchel.ledger.view import View
-from satchel.rehydrate.asked import Asked
 from satchel.rehydrate.pipeline import rehydrate
+from satchel.rehydrate.request import Asked
 
 TRUST = {"external_tool": "external", "agent_authored": "agent"}
 """What a memory claims by the scenario's word; anything else is the user's own."""

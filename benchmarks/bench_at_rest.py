@@ -9,12 +9,11 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, best_of, report
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.store_keys import StoreKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.seal.encryption.store_keys import StoreKey
-from satchel.seal.records import Sealed
-from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.at_rest import replacing
+from satchel.stores.sqlite import SqliteStore, encryption
 
 GROUP = 1000
 MANY, FEW = 50_000, 300
@@ -84,8 +83,8 @@ def _append(folder: Path, name: str, records: list[Sealed]) -> None:
 def _rewritten(path: Path) -> None:
     """Encrypt a store and decrypt it again, as the commands do."""
     key = _KEYS["encrypted"]
-    replacing.put_under(path, None, key, first=lambda: None, last=lambda: None)
-    replacing.put_under(path, key, None, first=lambda: None, last=lambda: None)
+    encryption.put_under(path, None, key, first=lambda: None, last=lambda: None)
+    encryption.put_under(path, key, None, first=lambda: None, last=lambda: None)
 
 
 def _opened(folder: Path, name: str) -> SqliteStore:

@@ -12,11 +12,11 @@ from backup_kit import backed
 from ledger_kit import memories
 
 from benchmarks.measure import Table, report
-from satchel.actions.backing_up.listing import verify_backups
-from satchel.actions.banks import create_bank
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store
+from satchel.backup.listing import verify_backups
+from satchel.bank.banks import create_bank
+from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import Settings, load_settings
 
 ENTRIES, COMMITS, ROUNDS = 20_000, 300, 5
 MOST = 2.0

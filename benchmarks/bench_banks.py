@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Table, best_of, report, satchel
-from satchel.actions.banks import list_banks
-from satchel.actions.config import load_settings
-from satchel.actions.opened import find_bank, named_banks
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import opened_store, writer_key
+from satchel.bank.banks import list_banks
+from satchel.bank.connections import opened_store, writer_key
+from satchel.bank.open_bank import find_bank, named_banks
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import Filter
 from satchel.ports.store import Commit, Store

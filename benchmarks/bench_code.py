@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Table, report, satchel
-from satchel.actions.coding.asking import query_code
-from satchel.actions.coding.indexing import CodeIndexed, index_code
-from satchel.actions.config import load_settings
-from satchel.actions.memories.remembering import remember
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.recalling import recall_memories
-from satchel.actions.signing import signing_key
-from satchel.actions.starting import opened_to_fill
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.remember import remember
+from satchel.bank.signing_keys import signing_key
+from satchel.code_graph.operations import CodeIndexed, index_code, query_code
+from satchel.config.settings import load_settings
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.setup.init import opened_to_fill
 
 FILES, FEW = 2000, 30
 A_PACKAGE = 20

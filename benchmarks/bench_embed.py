@@ -11,12 +11,12 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, report
-from satchel.inference.entities.rules import RuleExtractor
-from satchel.inference.neural.models import minilm
-from satchel.inference.static_table.table import StaticTable, WeightedTable
-from satchel.ports.inference.embedder import Embedder
+from satchel.inference.entities import RuleExtractor
+from satchel.inference.onnx import minilm
+from satchel.inference.static_table import StaticTable, WeightedTable
+from satchel.ports.inference import Embedder
 from satchel.ports.rows import texts_of
-from satchel.transfer.near.finding import Texts
+from satchel.recall.near_duplicates import Texts
 
 FEW, SOME, MANY = 200, 1_000, 20_000
 ROUNDS = 3

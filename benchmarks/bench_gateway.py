@@ -15,10 +15,10 @@ from server_kit import Server, server
 from benchmarks import bench_recall
 from benchmarks.load import Load, percentile
 from benchmarks.measure import ROOT, Table, report
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.opened import opened_bank
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.recall.embedding import embed_bank
 
 FEW, MANY, ASKED = 300, 100_000, 400
 TIMES_BOUND = 2.0

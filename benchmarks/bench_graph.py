@@ -13,24 +13,18 @@ import pytest
 from benchmarks import data, graphs
 from benchmarks.graphs import Graph, graph
 from benchmarks.measure import Table, report
+from satchel.artifact.reader import Encoding
+from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ports.linking.traversal import Linked, walk
-from satchel.ports.report import Report
+from satchel.ports.links import Linked, walk
+from satchel.ports.losses import Report
 from satchel.ports.store import Store
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.writing import (
-    ArtifactBuilder,
-    Header,
-    sign_statement,
-    write_artifact,
-)
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
-from satchel.transfer.exporting import Outgoing, take_out
-from satchel.transfer.selecting import Selection
+from satchel.transfer.export_records import Outgoing, Selection, take_out
 
 FEW, SOME, MANY = 200, 10_000, 100_000
 GROUP = 1000

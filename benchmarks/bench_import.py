@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import data, peers
 from benchmarks.measure import ROUNDS, Table, peak_of_all, report, run, satchel
-from satchel.memory.parts import TrustClass
-from satchel.rehydrate.enforcing.judging import reasons_against
+from satchel.model.values import TrustClass
+from satchel.screening.injection import reasons_against
 
 MANY, FEW = 100_000, 300
 MEMORY_BOUND = 120 * 10**6

@@ -18,23 +18,22 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Table, report
-from satchel.actions.banks import create_bank
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.configured.toml_files import toml_of
-from satchel.actions.opened import OpenBank
-from satchel.actions.signing import signing_key
-from satchel.actions.starting import opened_to_fill
-from satchel.actions.tokens.issuing import issue_token
-from satchel.continuity.drafting import LogHead, Recorder, new_session
-from satchel.continuity.elements import Tip
+from satchel.bank.banks import create_bank
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.signing_keys import signing_key
+from satchel.bank.token_operations import issue_token
+from satchel.cli._parser import index
+from satchel.cli.main import GARBAGE_AFTER, run
+from satchel.config.files import toml_of
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.files import MemoryStore
-from satchel.memory.entries import Semantic
-from satchel.memory.messages import Said
-from satchel.memory.records import Status
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.surfaces.cli._parser import index
-from satchel.surfaces.cli.main import GARBAGE_AFTER, run
+from satchel.model.entries import Semantic
+from satchel.model.records import Status
+from satchel.model.text import Said
+from satchel.sessions.drafts import LogHead, Recorder, new_session
+from satchel.sessions.elements import Tip
+from satchel.setup.init import opened_to_fill
 
 TINY, FEW, TIMES = 3, 1_000, 10
 GROUP = 100

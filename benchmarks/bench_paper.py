@@ -10,12 +10,12 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, best_of, report
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.ports.records import opened_records
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.records import Sealed, id_holds
+from satchel.artifact.reader import Encoding
+from satchel.config.settings import load_settings
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.sealed_records import Sealed, id_holds
+from satchel.ports.record_set import opened_records
+from satchel.transfer.conversion import ConvertOptions, convert
 
 MIX = 127
 """Entries: 42 episodic, 35 semantic, 20 procedural, 25 working, 5 identity."""

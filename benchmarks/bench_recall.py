@@ -16,25 +16,24 @@ import pytest
 from benchmarks import data
 from benchmarks.measure import ROOT, ROUNDS, Table, report, run
 from benchmarks.scoreboard_recall import postgres_server, recalled_by_store
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.sets import Conversation, Question, QuestionSet, Turn
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.inferring.keeping_up import keep_up
-from satchel.actions.inferring.models import asking
-from satchel.actions.opened import opened_bank
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import opened_store, witness_of, writer_key
-from satchel.inference.static_table.table import WeightedTable
+from satchel.bank.connections import opened_store, witness_of, writer_key
+from satchel.bank.open_bank import opened_bank
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.evaluation.datasets import Conversation, Question, QuestionSet, Turn
+from satchel.inference.static_table import WeightedTable
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Entry, Episodic, Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Status
-from satchel.recall.generations import fill
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Status
+from satchel.model.values import Scope
+from satchel.recall.embedding import embed_bank, keep_up
+from satchel.recall.engine import recall
+from satchel.recall.models import asking
 from satchel.recall.query import Query
-from satchel.recall.ranking.meaning import Embedders
-from satchel.recall.recalling import recall
-from satchel.seal.sealing import seal
-from satchel.stores import _driving
+from satchel.recall.similarity import Embedders
+from satchel.recall.vector_index import fill
+from satchel.stores import matching
 from satchel.stores.sqlite import SqliteStore
 
 MANY, COLD, FEW = 100_000, 10_000, 300
@@ -92,8 +91,8 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
     _warm(ledger, queries[:20])
     times = sorted(_warm(ledger, queries))
     with monkeypatch.context() as patch:
-        patch.setattr(_driving, "FEW", MANY)  # every word nominates
-        patch.setattr(_driving, "RANKED", MANY)
+        patch.setattr(matching, "FEW", MANY)  # every word nominates
+        patch.setattr(matching, "RANKED", MANY)
         plain = sorted(_warm(ledger, queries))
     fill(store, ledger, WeightedTable())
     embedders, others = asking(load_settings()), _others(made)
@@ -388,7 +387,7 @@ _PROGRAM = """
 import sys, time
 from satchel.ledger.columns import VerifiedColumns
 from satchel.ledger.view import View
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
 spent, within = [], []
 def timed(kind, name):
     verify = getattr(kind, name)

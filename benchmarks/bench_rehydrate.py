@@ -10,18 +10,17 @@ import pytest
 from blake3 import blake3
 
 from benchmarks.measure import Table, report
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
-from satchel.memory.entries import Semantic
+from satchel.model.entries import Semantic
+from satchel.recall.engine import recall
 from satchel.recall.query import Query
-from satchel.recall.recalling import recall
-from satchel.rehydrate.asked import Around, Asked
-from satchel.rehydrate.framing.encoding import encoded
+from satchel.rehydrate.frames import encoded
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.ranking import LEAST_TOKENS
-from satchel.rehydrate.rehydrated import Rehydrated
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.rehydrate.request import Around, Asked, Rehydrated
 from satchel.stores.sqlite import SqliteStore
 
 FEW, SMALL, MANY, MILLION = 300, 10_000, 100_000, 1_000_000

@@ -9,16 +9,16 @@ import apsw
 import pytest
 
 from benchmarks.measure import Table, best_of, report
-from satchel.actions.config import load_settings
-from satchel.actions.opened import OpenBank
-from satchel.actions.sessions.branching import fork
-from satchel.actions.sessions.looking import messages_of
-from satchel.actions.sessions.recording import Beginning, begin, record
-from satchel.actions.signing import signing_key
-from satchel.actions.starting import opened_to_fill
-from satchel.memory.messages import Said
-from satchel.memory.records import SessionEvent
-from satchel.seal.sealing import seal
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.model.records import SessionEvent
+from satchel.model.text import Said
+from satchel.sessions.branches import fork
+from satchel.sessions.queries import messages_of
+from satchel.sessions.record import Beginning, begin, record
+from satchel.setup.init import opened_to_fill
 
 MESSAGES, FORKS, SIZE = 10_000, 1_000, 600
 MOST_TIME, MOST_SPACE = 2.0, 1.1

@@ -15,10 +15,10 @@ from blake3 import blake3
 
 from benchmarks import data
 from benchmarks.measure import Table, best_of, report, run
+from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.rows import Filter
-from satchel.seal.records import Sealed
 from satchel.stores.sqlite import SqliteStore
 
 GROUP = 1000

@@ -14,12 +14,12 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, report
-from satchel.actions.amplihack.hierarchy import NewFact, store_facts
-from satchel.actions.config import load_settings
-from satchel.actions.opened import OpenBank
-from satchel.actions.starting import opened_to_fill
-from satchel.tiers.linking import Linker
-from satchel.tiers.similar import similar_links
+from satchel.amplihack.fact_links import Linker
+from satchel.amplihack.hierarchy import NewFact, store_facts
+from satchel.amplihack.similarity import similar_links
+from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import load_settings
+from satchel.setup.init import opened_to_fill
 
 MANY, FEW = 10_000, 200
 GROUPS = (1000, 100, 10)

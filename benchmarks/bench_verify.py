@@ -10,9 +10,8 @@ from blake3 import blake3
 
 from benchmarks import data
 from benchmarks.measure import Table, best_of, report
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.artifact.verification import Outcome, TrustPolicy
+from satchel.artifact.verifier import Request, verify_artifact
 
 CHUNK = 1 << 20
 TRUSTING = TrustPolicy(keys=frozenset([data.KEY.did]))

@@ -11,20 +11,14 @@ from typing import Any
 
 import msgspec
 
-from satchel.disk.writing import writing
-from satchel.memory.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Origin, Scope, TrustClass
-from satchel.memory.times import format_time
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.writing import (
-    ArtifactBuilder,
-    Header,
-    sign_statement,
-    write_artifact,
-)
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal, seeded_nonces
-from satchel.seal.signing.key import SigningKey
+from satchel.artifact.reader import Encoding
+from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
+from satchel.crypto.signatures import SigningKey
+from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.times import format_time
+from satchel.model.values import Origin, Scope, TrustClass
+from satchel.runtime.atomic_files import writing
 
 KEY = SigningKey.from_seed(hashlib.sha256(b"satchel benchmarks").digest())
 """Signs every artifact that is measured."""

@@ -127,8 +127,8 @@ def _spelled(node: ast.AST) -> set[str]:
 
 def tool_tokens() -> int:
     """Return what names, descriptions and schemas of the core tools take, as o200k counts."""
+    from satchel.mcp.server import server
     from satchel.rehydrate.models import tokenizer_of
-    from satchel.surfaces.mcp.server import server
 
     tools = asyncio.run(server(None, ()).list_tools())
     described = [
@@ -168,12 +168,12 @@ def seconds() -> dict[str, float]:
         completes = (
             "import os, sys; sys.argv = ['satchel'];"
             "os.environ.update(_SATCHEL_COMPLETE='bash_complete', COMP_WORDS='satchel re',"
-            "COMP_CWORD='1'); from satchel.surfaces.cli.main import main; main()"
+            "COMP_CWORD='1'); from satchel.cli.main import main; main()"
         )
         serves = (
             f"import os, sys; sys.argv = ['satchel', 'mcp'];"
             f"os.dup2(os.open({str(said)!r}, os.O_RDONLY), 0);"
-            "from satchel.surfaces.cli.main import main; main()"
+            "from satchel.cli.main import main; main()"
         )
         for _ in range(ROUNDS):
             for name, arguments in STARTS.items():

@@ -9,8 +9,8 @@ from typing import Any
 import apsw
 
 from benchmarks import data
-from satchel.memory.records import Edge
-from satchel.seal.records import Sealed
+from satchel.crypto.sealed_records import Sealed
+from satchel.model.records import Edge
 
 CORE = ("similar_to", "derives_from", "supersedes", "transitioned_to")
 _SHARES = (50, 40, 5, 5)

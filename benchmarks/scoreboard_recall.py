@@ -22,16 +22,13 @@ from typing import Any
 import apsw
 
 from benchmarks.peers import LOCKS, environment
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.evaluating.continuity.statistics import resampled
-from satchel.actions.evaluating.conversing import Conversed, conversed
-from satchel.actions.evaluating.evaluating import ranked_turns, token_counts
-from satchel.actions.evaluating.measures import measured
-from satchel.actions.evaluating.reading import read_set
-from satchel.actions.evaluating.sets import Conversation, QuestionSet
-from satchel.actions.inferring.models import NEURAL, WEIGHTED, embedder_of
+from satchel.config.settings import Settings, load_settings
+from satchel.evaluation.datasets import Conversation, QuestionSet, read_set
+from satchel.evaluation.recall import Conversed, conversed, measured, ranked_turns, token_counts
+from satchel.evaluation.statistics import resampled
 from satchel.ports.store import Store
-from satchel.recall.generations import in_use
+from satchel.recall.models import NEURAL, WEIGHTED, embedder_of
+from satchel.recall.vector_index import in_use
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore

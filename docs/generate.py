@@ -14,15 +14,15 @@ import msgspec
 
 from docs import interfaces
 from satchel import errors
-from satchel.actions.config import sections
-from satchel.actions.configured.sections import BankSettings, Declared, HookSettings, HookTable
+from satchel.artifact.body import ORDER, TYPED_SECTIONS
+from satchel.artifact.verification import STEPS, Outcome
+from satchel.cli._parser import INDEX, index, made_index
+from satchel.config.settings import sections
+from satchel.config.tables import BankSettings, Declared, HookSettings, HookTable
+from satchel.crypto.limits import Limits
 from satchel.ports.registry import formats
 from satchel.ports.store import StoreTraits
-from satchel.screen.secrets import KINDS
-from satchel.seal.artifact.sections import ORDER, TYPED_SECTIONS
-from satchel.seal.limits import Limits
-from satchel.seal.verify.verification import STEPS, Outcome
-from satchel.surfaces.cli._parser import INDEX, index, made_index
+from satchel.screening.secrets import KINDS
 
 ROOT = Path(__file__).parent
 _NOT_OF_A_PROFILE = ("profiles.NAME", "profile")
@@ -75,7 +75,7 @@ def commands() -> str:
 def help_of(words: tuple[str, ...]) -> str:
     """Return the help of one command, plain and 100 wide."""
     os.environ.update(COLUMNS="100", TERMINAL_WIDTH="100", NO_COLOR="1", TERM="dumb")
-    from satchel.surfaces.cli.main import run
+    from satchel.cli.main import run
 
     held = io.StringIO()
     with contextlib.redirect_stdout(held):
@@ -122,7 +122,7 @@ def classes(top: type[errors.SatchelError]) -> Iterator[type[errors.SatchelError
 
 def store_tables() -> str:
     """What each store claims, and which promises are not asked of which."""
-    from satchel.conformance.stores.needing import needs
+    from satchel.conformance.stores.traits import needs
     from satchel.stores.ladybug import LadybugStore
     from satchel.stores.memory import MemoryStore
     from satchel.stores.postgres import PostgresStore

@@ -7,23 +7,27 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 import satchel
-from satchel.api.agents import Agents
-from satchel.api.bank import Bank
-from satchel.api.code import Code
-from satchel.api.lazy import Deferred
-from satchel.api.sessions import Sessions
-from satchel.api.sharing.owning import Owners
-from satchel.api.sharing.tokens import Tokens
-from satchel.api.upkeep.backups import Backups
-from satchel.api.upkeep.keys import Keys
-from satchel.api.waking import Quarantine
+from satchel.api.bank import Bank, BankOwners, Code, Quarantine, Sessions, Tokens
+from satchel.api.machine import Agents, Backups, Keys
+from satchel.api.operations import Deferred
+from satchel.cli._parser import tree
+from satchel.cli._tree import Command, Group
+from satchel.http.app import routers
+from satchel.mcp.server import server
 from satchel.ports.operations import INTERFACES, Field, Operation, operations
-from satchel.surfaces.cli._parser import tree
-from satchel.surfaces.cli._tree import Command, Group
-from satchel.surfaces.http.app import routers
-from satchel.surfaces.mcp.server import server
 
-CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Owners, Quarantine, Code, Backups, Keys, Agents)
+CLASSES = (
+    satchel.Satchel,
+    Bank,
+    Sessions,
+    Tokens,
+    BankOwners,
+    Quarantine,
+    Code,
+    Backups,
+    Keys,
+    Agents,
+)
 
 Place = tuple[str, str]
 """An operation's name, and where it is: a command, a method, a route, a tool."""

@@ -11,19 +11,18 @@ from typing import Any
 
 import msgspec
 
-from satchel.actions.config import Options
-from satchel.actions.configured.effective import BankConfig
+from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, RESERVED
+from satchel.artifact.statement import Statement
+from satchel.bank.effective_settings import BankConfig
+from satchel.config.settings import Options
+from satchel.crypto.limits import Limits
+from satchel.crypto.signatures import Signature
+from satchel.crypto.token_chain import Request, RevocationList
+from satchel.crypto.tokens import TokenPayload
 from satchel.formats._aletheia.schema import AgentFile
-from satchel.memory.schemas import DIALECT, record_schemas
-from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, RESERVED
-from satchel.seal.artifact.statement import Statement
-from satchel.seal.limits import Limits
-from satchel.seal.signing.envelope import Signature
-from satchel.seal.tokens.possession import Request
-from satchel.seal.tokens.revocations import RevocationList
-from satchel.seal.tokens.token import TokenPayload
-from satchel.transfer.receipts.account import Account
-from satchel.transfer.receipts.plans import TransferPlan
+from satchel.model.schemas import DIALECT, record_schemas
+from satchel.receipts.account import Account
+from satchel.receipts.plans import TransferPlan
 
 HERE = Path(__file__).parent
 _SECTION = f"^(?!(?:{'|'.join(sorted(RESERVED))})$)[a-z][a-z0-9_]{{0,63}}$"

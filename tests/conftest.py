@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
+from satchel.artifact.verification import TrustPolicy
+from satchel.crypto.signatures import SigningKey
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True, print_blob=True)
@@ -133,9 +133,9 @@ def any_store(
     """The configured store, of each kind."""
     places = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}
     if request.param == "sqlite encrypted":
-        from satchel.actions.config import load_settings
-        from satchel.actions.encrypting.identities import create_identity, lock_for
-        from satchel.actions.operating.at_rest import encrypt_store
+        from satchel.bank.identities import create_identity, lock_for
+        from satchel.config.settings import load_settings
+        from satchel.replication.encryption import encrypt_store
 
         monkeypatch.setenv("SATCHEL_STORE", places["sqlite"])
         settings = load_settings()

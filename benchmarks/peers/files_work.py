@@ -70,7 +70,7 @@ def _grow(which: str, store: Any, root: Path, lines: int) -> None:
     if which == "satchel":
         inner = store._store  # noqa: SLF001 - events by the hundred thousand
         with inner.manifest.committing() as rows:
-            from satchel.files.keeping.audit import add_event, write_out
+            from satchel.files.audit import add_event, write_out
 
             for one in range(lines):
                 add_event(rows, {"op": "update", "path": f"d/{one}", "actor": "x" * 150})

@@ -12,46 +12,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from satchel.actions.converting import Conversion
-    from satchel.actions.inspecting import Overview
-    from satchel.actions.memories.values import Memory
-    from satchel.api.agents import Agents
     from satchel.api.bank import Bank
-    from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
+    from satchel.api.functions import (
+        attenuate,
+        convert,
+        copy_store,
+        decrypt_store,
+        encrypt_store,
+        inspect,
+        list_formats,
+        migrate,
+        verify,
+    )
+    from satchel.api.machine import Agents, Backups, Keys
     from satchel.api.pipeline import pipeline
-    from satchel.api.satchel import Satchel
-    from satchel.api.sharing.attenuation import attenuate
-    from satchel.api.transfer import convert, inspect, list_formats, verify
-    from satchel.api.upkeep.backups import Backups
-    from satchel.api.upkeep.keys import Keys
+    from satchel.api.store import Satchel
+    from satchel.artifact.verification import Verification
+    from satchel.bank.memory import Memory
+    from satchel.crypto.sealed_records import Sealed, derive
     from satchel.errors import SatchelError
-    from satchel.seal.records import Sealed
-    from satchel.seal.sealing import derive
-    from satchel.seal.verify.verification import Verification
+    from satchel.transfer.conversion import Conversion
+    from satchel.transfer.conversion_operations import Overview
 
 _WHERE = {
-    "Agents": "satchel.api.agents",
-    "Backups": "satchel.api.upkeep.backups",
+    "Agents": "satchel.api.machine",
+    "Backups": "satchel.api.machine",
     "Bank": "satchel.api.bank",
-    "Conversion": "satchel.actions.converting",
-    "Keys": "satchel.api.upkeep.keys",
-    "Memory": "satchel.actions.memories.values",
-    "Overview": "satchel.actions.inspecting",
-    "Satchel": "satchel.api.satchel",
+    "Conversion": "satchel.transfer.conversion",
+    "Keys": "satchel.api.machine",
+    "Memory": "satchel.bank.memory",
+    "Overview": "satchel.transfer.conversion_operations",
+    "Satchel": "satchel.api.store",
     "SatchelError": "satchel.errors",
-    "Sealed": "satchel.seal.records",
-    "Verification": "satchel.seal.verify.verification",
-    "attenuate": "satchel.api.sharing.attenuation",
-    "convert": "satchel.api.transfer",
-    "copy_store": "satchel.api.operating",
-    "decrypt_store": "satchel.api.operating",
-    "derive": "satchel.seal.sealing",
-    "encrypt_store": "satchel.api.operating",
-    "inspect": "satchel.api.transfer",
-    "list_formats": "satchel.api.transfer",
-    "migrate": "satchel.api.operating",
+    "Sealed": "satchel.crypto.sealed_records",
+    "Verification": "satchel.artifact.verification",
+    "attenuate": "satchel.api.functions",
+    "convert": "satchel.api.functions",
+    "copy_store": "satchel.api.functions",
+    "decrypt_store": "satchel.api.functions",
+    "derive": "satchel.crypto.sealed_records",
+    "encrypt_store": "satchel.api.functions",
+    "inspect": "satchel.api.functions",
+    "list_formats": "satchel.api.functions",
+    "migrate": "satchel.api.functions",
     "pipeline": "satchel.api.pipeline",
-    "verify": "satchel.api.transfer",
+    "verify": "satchel.api.functions",
 }
 
 __all__ = [

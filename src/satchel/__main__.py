@@ -1,5 +1,5 @@
 """``python -m satchel`` is the ``satchel`` command."""
 
-from satchel.surfaces.cli.main import main
+from satchel.cli.main import main
 
 main()

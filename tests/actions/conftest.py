@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from bank_kit import filled
 
-from satchel.actions.opened import OpenBank
+from satchel.bank.open_bank import OpenBank
 
 
 @pytest.fixture

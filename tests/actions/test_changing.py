@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from bank_kit import keep, texts, types
 
-from satchel.actions.memories.changing import Edit, correct, forget, restore, update
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.naming import find_memory
-from satchel.actions.memories.remembering import remember
-from satchel.actions.opened import OpenBank
+from satchel.bank.changes import Edit, correct, forget, restore, update
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.memory_ids import find_memory
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import remember
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     EmptyInputError,
     RetiredMemoryError,
@@ -19,12 +20,11 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.ledger.appending.batches import closing
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, TrustClass
-from satchel.memory.records import Edge, Source, Status
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Source, Status
+from satchel.model.times import now
+from satchel.model.values import Origin, TrustClass
 
 
 def record(bank: OpenBank, identity: str) -> dict[str, Any]:

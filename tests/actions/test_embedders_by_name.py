@@ -16,17 +16,16 @@ import pytest
 from import_kit import bring, opened, rows, write
 from onnx_kit import VOCABULARY, write_folder
 
-from satchel.actions.config import load_settings
-from satchel.actions.inferring import keeping_up as step
-from satchel.actions.inferring import models
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.inferring.models import asking, embedder_of, keeping
-from satchel.actions.recalling import Answer, recall_memories
+from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError, MissingExtraError, UsageError
-from satchel.inference.cache import CachedEmbedder
-from satchel.recall import keeping_up
-from satchel.recall.generations import Made, in_use, under_way
+from satchel.inference.vector_cache import CachedEmbedder
+from satchel.recall import embedding as step
+from satchel.recall import models, vector_index
+from satchel.recall.embedding import embed_bank
+from satchel.recall.models import asking, embedder_of, keeping
+from satchel.recall.operations import Answer, recall_memories
 from satchel.recall.query import Query
+from satchel.recall.vector_index import Made, in_use, under_way
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
 TEXTS = ("a cup of tea", "rain all day", "the van is red", "tea at the harbour")
@@ -385,7 +384,7 @@ def test_a_library_that_is_not_installed_is_an_error_with_a_remedy(library: str)
 
 def test_vectors_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch, ollama: Ollama) -> None:
     """The ones used longest ago go first."""
-    monkeypatch.setattr("satchel.inference.cache.MOST_BYTES", 4 * 8 * 2)
+    monkeypatch.setattr("satchel.inference.vector_cache.MOST_BYTES", 4 * 8 * 2)
     found = embedder_of(load_settings())
     assert isinstance(found, CachedEmbedder)
     for text in ("a", "b", "a", "c", "a", "b"):
@@ -428,7 +427,7 @@ def test_a_change_of_model_is_made_in_the_background_and_never_mixed(
     seen = list[str | None]()
     for _ in range(20):
         with opened() as bank:
-            keeping_up.keep_up(bank.store, bank.ledger, keeping(bank.settings), 16 * 8)
+            vector_index.keep_up(bank.store, bank.ledger, keeping(bank.settings), 16 * 8)
             seen.append(recall_memories(bank, Query(text="tea")).plan.vectors)
             with bank.ledger.reading() as view:
                 making, there = under_way(view), view.generations()

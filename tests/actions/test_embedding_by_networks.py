@@ -7,20 +7,19 @@ import pytest
 from bank_kit import keep
 from onnx_kit import VOCABULARY, network, write_folder
 
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.evaluating import evaluate_recall
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.inferring.keeping_up import STEP, keep_up
-from satchel.actions.inferring.models import embedder_of
-from satchel.actions.opened import OpenBank
-from satchel.actions.recalling import recall_memories
+from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import load_settings
 from satchel.errors import ConfigError
-from satchel.inference.neural import models
-from satchel.inference.neural.encoder import Network
-from satchel.inference.neural.wordpiece import WordPieces
-from satchel.recall.generations import in_use
+from satchel.evaluation.recall import evaluate_recall
+from satchel.inference import onnx
+from satchel.inference.onnx import Network
+from satchel.inference.wordpiece import WordPieces
+from satchel.recall.embedding import STEP, embed_bank, keep_up
+from satchel.recall.fusion import USUAL, weights_of
+from satchel.recall.models import embedder_of
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
-from satchel.recall.ranking.fusing import USUAL, weights_of
+from satchel.recall.vector_index import in_use
 
 _GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recalling.md"
 
@@ -45,8 +44,8 @@ def configured(bank: OpenBank, patch: pytest.MonkeyPatch, **settings: object) ->
 def by_minilm(bank: OpenBank, monkeypatch: pytest.MonkeyPatch) -> OpenBank:
     """A bank for which MiniLM is configured, a tiny network in its place."""
     pieces = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
-    tiny = Network(network(SIMILAR), pieces, models.MINILM)
-    monkeypatch.setattr(models, "minilm", lambda: tiny)
+    tiny = Network(network(SIMILAR), pieces, onnx.MINILM)
+    monkeypatch.setattr(onnx, "minilm", lambda: tiny)
     return configured(bank, monkeypatch, embedder="minilm")
 
 
@@ -95,7 +94,7 @@ def test_minilm_keeps_up_unasked_in_small_steps(by_minilm: OpenBank) -> None:
     with by_minilm.ledger.reading() as view:
         made = in_use(view)
     assert made is not None
-    assert (made.model, made.asked) == (models.MINILM, False)
+    assert (made.model, made.asked) == (onnx.MINILM, False)
 
 
 def test_minilm_that_is_not_installed_hinders_nobody(
@@ -105,8 +104,8 @@ def test_minilm_that_is_not_installed_hinders_nobody(
     wanted = keep(by_minilm, "tea")
     keep_up(by_minilm)
     monkeypatch.undo()
-    monkeypatch.setattr("satchel.inference.neural.models.find_spec", lambda _name: None)
-    models.minilm.cache_clear()
+    monkeypatch.setattr("satchel.inference.onnx.find_spec", lambda _name: None)
+    onnx.minilm.cache_clear()
     later = keep(by_minilm, "rain")
     assert keep_up(by_minilm) == 0
     found = recall_memories(by_minilm, Query(text="tea rain"))
@@ -126,7 +125,7 @@ def test_a_folder_that_is_not_there_is_an_error_of_the_settings(
 
 def test_signals_weigh_by_the_model_of_the_vectors() -> None:
     """Better vectors count for more; the names are those of the models."""
-    assert weights_of(models.MINILM).meaning > USUAL.meaning
+    assert weights_of(onnx.MINILM).meaning > USUAL.meaning
     assert weights_of("wordllama-l2-256-int8-idf") == weights_of(None) == USUAL
 
 

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from long_turns_kit import write_long_turns
 
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.evaluating import evaluate_recall
-from satchel.actions.evaluating.measures import Means, ndcg, within
-from satchel.actions.evaluating.reading import read_set
+from satchel.config.settings import load_settings
 from satchel.errors import (
     EmptyInputError,
     MalformedError,
@@ -21,6 +18,8 @@ from satchel.errors import (
     UnknownFormatError,
     UnreadableError,
 )
+from satchel.evaluation.datasets import read_set
+from satchel.evaluation.recall import Means, evaluate_recall, ndcg, within
 
 LOCOMO = [
     {

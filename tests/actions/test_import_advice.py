@@ -5,7 +5,7 @@ from pathlib import Path
 
 from import_kit import bring
 
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
 
 
 def _mem0(path: Path) -> Path:

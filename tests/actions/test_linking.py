@@ -8,17 +8,17 @@ import pytest
 from bank_kit import keep
 from msgspec.structs import replace
 
-from satchel.actions.memories.changing import forget
-from satchel.actions.memories.values import memory_of
-from satchel.actions.memories.walking import Neighbourhood, links, path
+from satchel.bank.changes import forget
+from satchel.bank.links import Neighbourhood, links, path
+from satchel.bank.memory import memory_of
+from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError, VerificationError
-from satchel.memory.records import Edge, Erasure, Status
-from satchel.memory.times import now
+from satchel.model.records import Edge, Erasure, Status
+from satchel.model.times import now
 from satchel.ports.rows import Link
-from satchel.seal.sealing import seal
 
 if TYPE_CHECKING:
-    from satchel.actions.opened import OpenBank
+    from satchel.bank.open_bank import OpenBank
 
 
 def edge(bank: OpenBank, source: str, target: str, kind: str = "knows") -> None:

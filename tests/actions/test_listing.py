@@ -7,16 +7,16 @@ from bank_kit import keep, texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from satchel.actions.memories import listing
-from satchel.actions.memories.changing import Edit, forget, update
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.values import Memory
-from satchel.actions.opened import OpenBank
+from satchel.bank import listing
+from satchel.bank.changes import Edit, forget, update
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.memory import Memory
+from satchel.bank.open_bank import OpenBank
+from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError, UsageError
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge, Status
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Status
+from satchel.model.times import now
 
 
 def paged(bank: OpenBank, **wanted: Any) -> list[str | None]:

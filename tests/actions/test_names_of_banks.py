@@ -12,8 +12,8 @@ from ledger_kit import OWNER, WRITER, memories
 from msgspec.structs import replace
 from postgres_kit import emptying, in_schema, run_sql
 
-from satchel.actions import opened
-from satchel.actions.opened import (
+from satchel.bank import open_bank
+from satchel.bank.open_bank import (
     Names,
     banks_called,
     find_bank,
@@ -22,17 +22,17 @@ from satchel.actions.opened import (
     named_banks,
     starting,
 )
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import StoreError, UnknownBankError, UsageError
 from satchel.ledger import heads
 from satchel.ledger.authority import naming, signed_config
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_files.lines import Witnessed
-from satchel.memory.records import Bank, Config
+from satchel.ledger.witness_file import Witnessed
+from satchel.model.records import Bank, Config
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Commit, Reader, Store
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.postgres import PostgresStore
@@ -352,7 +352,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(bank)
         return real(reader, bank)
 
-    monkeypatch.setattr(opened, "name_in", counted)
+    monkeypatch.setattr(open_bank, "name_in", counted)
     return made
 
 

@@ -17,25 +17,20 @@ from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
 from vanished_kit import delete_store
 
 import satchel
-from satchel.actions.banks import create_bank
-from satchel.actions.config import load_settings
-from satchel.actions.erasing.options import RedactOptions
-from satchel.actions.erasing.redacting import redact
-from satchel.actions.filing.opened import files_of_bank, namespace_of
-from satchel.actions.memories import walking
-from satchel.actions.memories.changing import Edit, correct, forget, restore, update
-from satchel.actions.memories.counting import stats
-from satchel.actions.memories.duplicates import duplicates
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.remembering import remember
-from satchel.actions.memories.showing import history, raw, show
-from satchel.actions.moving.disclosing import disclose_to
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.permitted.needs import NEEDS
-from satchel.actions.recalling import recall_memories
-from satchel.actions.waking.rehydrating import rehydrate_memories
+from satchel.admin.statistics import stats
+from satchel.bank import links
+from satchel.bank.banks import create_bank
+from satchel.bank.changes import Edit, correct, forget, restore, update
+from satchel.bank.details import history, raw, show
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.permissions import NEEDS
+from satchel.bank.remember import remember
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.tokens import Permission, Tags, Wildcard, entries_clause
+from satchel.erasure.options import RedactOptions
+from satchel.erasure.redaction import redact
 from satchel.errors import (
     PermissionRefusedError,
     ReadOnlyStoreError,
@@ -47,16 +42,20 @@ from satchel.errors import (
     UnknownMemoryError,
 )
 from satchel.files import MemoryStore
+from satchel.files.bank_files import files_of_bank, namespace_of
 from satchel.ledger.authority import revoking
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import TrustClass
-from satchel.memory.records import Edge, Status
-from satchel.memory.times import now
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Status
+from satchel.model.times import now
+from satchel.model.values import TrustClass
 from satchel.ports.operations import Operation
+from satchel.recall.duplicates import duplicates
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
-from satchel.seal.sealing import seal
-from satchel.seal.tokens.scope import Tags, Wildcard, entries_clause
-from satchel.seal.tokens.token import Permission
+from satchel.rehydrate.operations import rehydrate_memories
+from satchel.transfer.disclosure import disclose_to
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 SRC = Path(satchel.__file__).parent
 TEA = Tags(any_of=("tea",))
@@ -79,8 +78,8 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "recall": lambda bank, _, __: recall_memories(bank, Query(text="tea")),
     "rehydrate": lambda bank, _, __: rehydrate_memories(bank, task="tea"),
     "duplicates": lambda bank, _, __: duplicates(bank),
-    "links": lambda bank, there, _: walking.links(bank, there),
-    "path": lambda bank, there, _: walking.path(bank, there, there),
+    "links": lambda bank, there, _: links.links(bank, there),
+    "path": lambda bank, there, _: links.path(bank, there, there),
     "remember": lambda bank, _, __: remember(bank, {"text": "x"}),
     "derive": lambda bank, there, _: remember(bank, {"text": "x"}, parents=[there]),
     "update": lambda bank, there, _: update(bank, there, Edit(members={"text": "y"})),
@@ -210,15 +209,27 @@ gets of it over each interface is tested in ``tests/cli/test_narrow_tokens.py`` 
 ``tests/http/test_narrow_tokens.py``, by trying every command, route and tool."""
 
 
+INTERFACES = ("cli", "http", "mcp", "api")
+FEATURES = frozenset(
+    {
+        *("admin", "agents", "amplihack", "backup", "bank", "code_graph", "config", "erasure"),
+        *("evaluation", "files", "receipts", "recall", "rehydrate", "replication", "sessions"),
+        *("setup", "transfer"),
+    }
+)
+
+
+def _room(module: str | None) -> str:
+    return (module or "").removeprefix("satchel.").partition(".")[0]
+
+
 def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield every function of the actions that a surface or the API calls."""
-    for path in [*(SRC / "surfaces").rglob("*.py"), *(SRC / "api").rglob("*.py")]:
+    for path in (path for room in INTERFACES for path in (SRC / room).rglob("*.py")):
         tree = ast.parse(path.read_text())
         modules = dict[str, ModuleType]()
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-                "satchel.actions"
-            ):
+            if isinstance(node, ast.ImportFrom) and _room(node.module) in FEATURES:
                 for alias in node.names:
                     found = _imported(str(node.module), alias.name)
                     if inspect.ismodule(found):
@@ -657,7 +668,7 @@ def test_a_key_that_was_revoked_here_issues_nothing(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
     """All tokens that it issued die with it."""
-    from satchel.actions.permitted.bearer import revoked_keys
+    from satchel.bank.permissions import revoked_keys
 
     settings = load_settings()
     holder = may(bank, SEMANTIC)
@@ -686,7 +697,7 @@ def test_what_a_token_does_not_cover_costs_no_write(
 
 def test_the_store_itself_is_closed_to_a_holder() -> None:
     """An owner's action that forgets to ask does not get the store of somebody with a token."""
-    from satchel.actions.wiring import opened_store
+    from satchel.bank.connections import opened_store
 
     with filled() as bank:
         keep(bank, "x")

@@ -27,25 +27,24 @@ from hypothesis.stateful import (
 from ledger_kit import WRITER
 from token_kit import NOW, OWNER, chain_of, child_of, held, key_of, later
 
-from satchel.actions.config import load_settings
-from satchel.actions.memories.changing import Edit, forget, restore, update
-from satchel.actions.memories.counting import stats
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.remembering import remember
-from satchel.actions.memories.showing import history, raw, show
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import OpenBank
-from satchel.actions.recalling import recall_memories
+from satchel.admin.statistics import stats
+from satchel.bank.changes import Edit, forget, restore, update
+from satchel.bank.details import history, raw, show
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import remember
+from satchel.config.settings import load_settings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.token_chain import Chain
+from satchel.crypto.tokens import Clause, Components, Permission, Tags, Wildcard, entries_clause
 from satchel.errors import EmptyInputError, RefusedError, SatchelError, UnknownMemoryError
 from satchel.ledger.authority import revoking
 from satchel.ledger.ledger import Ledger
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.tokens.chain import Chain
-from satchel.seal.tokens.scope import Clause, Components, Tags, Wildcard, entries_clause
-from satchel.seal.tokens.token import Permission
 from satchel.stores.memory import MemoryStore
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 _TYPES = ("semantic", "working", "procedural")
 _TAGS = ("a", "b", "c")

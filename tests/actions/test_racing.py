@@ -12,11 +12,11 @@ from itertools import count
 import pytest
 from bank_kit import filled, keep, texts
 
-from satchel.actions.memories.changing import Edit, forget, update
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.remembering import remember
-from satchel.actions.memories.showing import history
-from satchel.actions.opened import OpenBank
+from satchel.bank.changes import Edit, forget, update
+from satchel.bank.details import history
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import remember
 from satchel.errors import RetiredMemoryError, SatchelError
 
 _PROGRAM = """

@@ -3,12 +3,12 @@
 import pytest
 from bank_kit import filled, keep, owner
 
-from satchel.actions.config import load_settings
-from satchel.actions.erasing.options import RedactOptions
-from satchel.actions.erasing.redacting import redact
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.showing import history, show
-from satchel.actions.wiring import writer_key
+from satchel.bank.connections import writer_key
+from satchel.bank.details import history, show
+from satchel.bank.listing import Wanted, list_memories
+from satchel.config.settings import load_settings
+from satchel.erasure.options import RedactOptions
+from satchel.erasure.redaction import redact
 
 
 @pytest.fixture

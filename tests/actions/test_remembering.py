@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from bank_kit import filled, keep, owner, texts, types
 
-from satchel.actions.banks import create_bank
-from satchel.actions.memories.changing import Edit, forget, update
-from satchel.actions.memories.remembering import remember
-from satchel.actions.opened import OpenBank
+from satchel.bank.banks import create_bank
+from satchel.bank.changes import Edit, forget, update
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import remember
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     EmptyInputError,
     LimitError,
@@ -21,9 +22,8 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.memory.records import Status
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
+from satchel.model.records import Status
+from satchel.model.times import now
 from satchel.stores.sqlite import SqliteStore
 
 

@@ -11,19 +11,19 @@ from import_kit import bring, opened, rows, write
 from library_kit import libraries, score
 from onnx_kit import write_cross_encoder, write_folder
 
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.evaluating import evaluate_recall
-from satchel.actions.inferring import models
-from satchel.actions.inferring.models import reranker_of
-from satchel.actions.recalling import Answer, recall_memories
-from satchel.actions.waking.rehydrating import rehydrate_memories
+from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError, MissingExtraError, UsageError
+from satchel.evaluation.recall import evaluate_recall
 from satchel.inference.libraries import LibraryReranker
-from satchel.inference.neural.models import cross_encoder_from_folder
+from satchel.inference.onnx import cross_encoder_from_folder
 from satchel.inference.rerankers import TimedReranker
-from satchel.ports.inference.reranker import Reranker
+from satchel.ports.inference import Reranker
+from satchel.recall import models
+from satchel.recall.engine import FIRST
+from satchel.recall.models import reranker_of
+from satchel.recall.operations import Answer, recall_memories
 from satchel.recall.query import Query
-from satchel.recall.ranking.rerank import FIRST
+from satchel.rehydrate.operations import rehydrate_memories
 
 TEXTS = ("Ada likes tea", "Ada likes tea at the harbour with Bela", "rain all day")
 NAMED = "sentence-transformers:some/model"

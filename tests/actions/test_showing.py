@@ -7,15 +7,15 @@ from bank_kit import keep
 from blake3 import blake3
 from msgspec.structs import replace
 
-from satchel.actions.memories.changing import Edit, correct, forget, restore, update
-from satchel.actions.memories.counting import stats
-from satchel.actions.memories.remembering import remember
-from satchel.actions.memories.showing import History, history, raw, show
-from satchel.actions.opened import OpenBank
+from satchel.admin.statistics import stats
+from satchel.bank.changes import Edit, correct, forget, restore, update
+from satchel.bank.details import History, history, raw, show
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import remember
+from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError
-from satchel.memory.records import Erasure, Source, Status
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
+from satchel.model.records import Erasure, Source, Status
+from satchel.model.times import now
 
 
 def told(found: History) -> list[tuple[str | None, str, list[str], list[str]]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from bank_kit import filled, keep, owner, texts
 
-from satchel.actions.banks import create_bank, list_banks
-from satchel.actions.config import load_settings
-from satchel.actions.starting import initialise
 from satchel.amplihack import HierarchicalMemory
+from satchel.bank.banks import create_bank, list_banks
+from satchel.config.settings import load_settings
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import ConfigError, UnknownBankError, UsageError
-from satchel.seal.signing.key import SigningKey
+from satchel.setup.init import initialise
 
 
 def test_what_is_missing_is_made_once() -> None:

@@ -10,40 +10,35 @@ from bank_kit import owner
 from sessions_kit import say
 from whole_agents_kit import agent_file, arrive, leave, settings, syn, talk, without_ids, written
 
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.opened import opened_bank
-from satchel.actions.sessions.branching import (
-    archive_session,
-    create_checkpoint,
-    fork,
-    rename_session,
-)
-from satchel.actions.sessions.distilling import distill
-from satchel.actions.sessions.recording import Beginning, begin, record
-from satchel.continuity import finding
-from satchel.continuity.chains import element_of
-from satchel.continuity.elements import event_of
-from satchel.continuity.points import point_at
-from satchel.memory.messages import Changed, Note, Said
+from satchel.bank.open_bank import opened_bank
+from satchel.model.text import Changed, Note, Said
 from satchel.ports.rows import Filter
+from satchel.sessions import lookup
+from satchel.sessions.branches import archive_session, create_checkpoint, fork, rename_session
+from satchel.sessions.chains import element_of
+from satchel.sessions.distillation import distill
+from satchel.sessions.elements import event_of
+from satchel.sessions.lookup import point_at
+from satchel.sessions.record import Beginning, begin, record
+from satchel.transfer.export_results import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from satchel.actions.opened import OpenBank
-    from satchel.continuity.shown import StateShown
-    from satchel.ledger.logged import Logged
+    from satchel.bank.open_bank import OpenBank
+    from satchel.ledger.records import Logged
     from satchel.ledger.view import View
+    from satchel.sessions.views import StateShown
 
 
 def conversations(bank: str) -> list[dict[str, Any]]:
     """Return all that a bank says of its conversations, with names in the place of ids."""
     with opened_bank(settings(), bank) as opened, opened.ledger.reading() as view:
-        known = finding.sessions(view)
+        known = lookup.sessions(view)
         names = {one.id: one.name for one in known}
         found = []
         for one in known:
-            start = finding.find(view, one.id)
+            start = lookup.find(view, one.id)
             end = point_at(view, start, None)
             found.append(
                 {
@@ -53,17 +48,17 @@ def conversations(bank: str) -> list[dict[str, Any]]:
                     "memories": one.memories,
                     "from": one.origin and (names.get(one.origin.session), one.origin.number),
                     "to a point": one.origin is not None and one.origin.checkpoint is not None,
-                    "said": [m.content for m in finding.messages(view, end.element)][::-1],
-                    "state": _state(finding.state(view, end.element)),
-                    "then": _state(finding.state(view, _begins(view, start))),
+                    "said": [m.content for m in lookup.messages(view, end.element)][::-1],
+                    "state": _state(lookup.state(view, end.element)),
+                    "then": _state(lookup.state(view, _begins(view, start))),
                     "points": [
                         (
                             point.number,
                             point.name,
                             point.why,
-                            _state(finding.state(view, view.get([point.element])[point.element])),
+                            _state(lookup.state(view, view.get([point.element])[point.element])),
                         )
-                        for point in finding.checkpoints(view, start)
+                        for point in lookup.checkpoints(view, start)
                     ],
                 }
             )

@@ -21,13 +21,13 @@ from whole_agents_kit import (
     written,
 )
 
-from satchel.actions.agents.agents import list_agents, show_agent
-from satchel.actions.agents.history import TAIL
-from satchel.actions.agents.workspace import WorkspaceRules
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.sessions.distilling import distill
-from satchel.actions.sessions.looking import list_sessions
+from satchel.agents.agents import list_agents, show_agent
+from satchel.agents.export import TAIL
+from satchel.agents.workspace import WorkspaceRules
 from satchel.errors import ConfigError, PathRefusedError, UnknownAgentError, UsageError
+from satchel.sessions.distillation import distill
+from satchel.sessions.queries import list_sessions
+from satchel.transfer.export_results import ExportOptions
 
 SECRET = "AKIA" + "IOSFODNN7EXAMPLQ"
 

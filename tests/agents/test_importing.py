@@ -21,16 +21,11 @@ from whole_agents_kit import (
     written,
 )
 
-from satchel.actions.agents.importing import OnAgent
-from satchel.actions.agents.undoing import undo
-from satchel.actions.agents.workspace import WorkspaceRules
-from satchel.actions.banks import list_banks
-from satchel.actions.configured.toml_files import with_table
-from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.opened import opened_bank
-from satchel.continuity.chains import tip_of
-from satchel.continuity.finding import checkpoints, find, messages, sessions, state
+from satchel.agents.imports import OnAgent, undo
+from satchel.agents.workspace import WorkspaceRules
+from satchel.bank.banks import list_banks
+from satchel.bank.open_bank import opened_bank
+from satchel.config.files import with_table
 from satchel.errors import (
     AgentExistsError,
     InputError,
@@ -38,6 +33,10 @@ from satchel.errors import (
     UnknownFormatError,
     UsageError,
 )
+from satchel.recall.duplicates import NearDuplicates
+from satchel.sessions.chains import tip_of
+from satchel.sessions.lookup import checkpoints, find, messages, sessions, state
+from satchel.transfer.export_results import ExportOptions
 
 ALL = WorkspaceRules(binary=True)
 
@@ -241,7 +240,7 @@ def test_an_import_that_was_stopped_is_run_again(
         raise StoppedError
 
     with monkeypatch.context() as patch:
-        patch.setattr("satchel.actions.agents.importing.say", stop)
+        patch.setattr("satchel.agents.imports.say", stop)
         with pytest.raises(StoppedError):
             arrive(tmp_path / "syn.agent.json", name="copy")
     assert "copy" not in settings().options.agents

@@ -11,10 +11,10 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from whole_agents_kit import SAMPLES, arrive, leave, syn, written
 
-from satchel.actions.banks import list_banks
-from satchel.actions.config import load_settings
+from satchel.bank.banks import list_banks
+from satchel.cli.main import run
+from satchel.config.settings import load_settings
 from satchel.errors import InputError, SatchelError
-from satchel.surfaces.cli.main import run
 
 MARK = "mark7f3a"
 VALUES: tuple[Any, ...] = (

@@ -9,13 +9,12 @@ import pytest
 from sessions_kit import begun, distilled, say, texts_of
 from whole_agents_kit import arrive, leave, settings, syn, without_ids, workspace, written
 
-from satchel.actions.agents.importing import OnAgent
-from satchel.actions.agents.undoing import undo
-from satchel.actions.opened import opened_bank
-from satchel.actions.sessions.branching import archive_session, create_checkpoint, fork
-from satchel.actions.sessions.looking import diff_sessions, list_sessions, show_session
-from satchel.actions.sessions.recording import record
-from satchel.memory.messages import Changed
+from satchel.agents.imports import OnAgent, undo
+from satchel.bank.open_bank import opened_bank
+from satchel.model.text import Changed
+from satchel.sessions.branches import archive_session, create_checkpoint, fork
+from satchel.sessions.queries import diff_sessions, list_sessions, show_session
+from satchel.sessions.record import record
 
 BATCHES = [[f"We decided on {number}.", f"I prefer {number}."] for number in range(1, 6)]
 MODEL = {"lodging": [1], "rail": [2]}

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from satchel.actions.hosts.connecting import PLUGIN
+from satchel.setup.connect import PLUGIN
 
 FOLDER = Path(str(PLUGIN))
 ROOT = Path(__file__).parents[2]

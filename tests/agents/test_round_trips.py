@@ -22,19 +22,14 @@ from whole_agents_kit import (
     written,
 )
 
-from satchel.actions.agents.workspace import WorkspaceRules
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.sessions.branching import (
-    archive_session,
-    create_checkpoint,
-    fork,
-    rename_session,
-)
-from satchel.actions.sessions.distilling import distill
-from satchel.actions.sessions.recording import record
+from satchel.agents.workspace import WorkspaceRules
+from satchel.bank.open_bank import OpenBank, opened_bank
 from satchel.conformance.strategies import json_objects
 from satchel.errors import EmptyInputError
-from satchel.memory.messages import Changed, Note
+from satchel.model.text import Changed, Note
+from satchel.sessions.branches import archive_session, create_checkpoint, fork, rename_session
+from satchel.sessions.distillation import distill
+from satchel.sessions.record import record
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 from whole_agents_kit import agent_file, arrive, leave, settings, syn, written
 
-from satchel.actions.agents.undoing import undo
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.memories.counting import stats
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.opened import opened_bank
-from satchel.inference.static_table.table import StaticTable
+from satchel.admin.statistics import stats
+from satchel.agents.imports import undo
+from satchel.bank.open_bank import opened_bank
+from satchel.inference.static_table import StaticTable
+from satchel.recall.embedding import embed_bank
+from satchel.transfer.export_results import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from satchel.actions.agents.importing import AgentImported
+    from satchel.agents.imports import AgentImported
 
 WITH = ExportOptions(embeddings=True)
 

@@ -9,7 +9,7 @@ import pytest
 
 import satchel
 from satchel import aio
-from satchel.api import satchel as plain
+from satchel.api import store as plain
 from satchel.errors import ClosedError, UsageError
 
 

@@ -16,10 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel import Satchel, aio
-from satchel.actions.config import load_settings
-from satchel.actions.importing.imported import ImportOptions
-from satchel.actions.importing.undoing import undo_import
-from satchel.actions.opened import opened_bank
 from satchel.amplihack import (
     ExportResult,
     HierarchicalMemory,
@@ -28,6 +24,9 @@ from satchel.amplihack import (
     ImportResult,
     agent_name,
 )
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     ConflictError,
     ContainmentError,
@@ -36,11 +35,12 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
 )
-from satchel.ledger.erasure.targets import FINGERPRINTS
-from satchel.memory.entries import Semantic
+from satchel.ledger.erasure import FINGERPRINTS
+from satchel.model.entries import Semantic
 from satchel.ports.rows import Filter
-from satchel.seal.sealing import seal
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.import_results import ImportOptions
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import undo_import
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 RUST = SAMPLES / "amplihack" / "good-rust.json"

@@ -8,8 +8,8 @@ from code_kit import SAMPLES, written
 
 import satchel
 from satchel import aio
-from satchel.api.awaited.parts import Code as AwaitedCode
-from satchel.api.code import Code
+from satchel.api.awaited import Code as AwaitedCode
+from satchel.api.bank import Code
 from satchel.errors import ContainmentError, UnknownCodeError
 
 

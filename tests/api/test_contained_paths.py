@@ -12,11 +12,11 @@ from folder_kit import leftovers, picture
 
 import satchel
 from satchel import aio
-from satchel.actions.config import load_settings
-from satchel.actions.importing.imported import ImportOptions
-from satchel.actions.importing.importing import import_file
-from satchel.actions.signing import signing_key
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
 from satchel.errors import ContainmentError, PathRefusedError, SatchelError
+from satchel.transfer.import_results import ImportOptions
+from satchel.transfer.imports import import_file
 
 OURS, ASTROCYTES = "SATCHEL_PORTABILITY_ROOTS", "ASTROCYTE_PORTABILITY_ROOTS"
 

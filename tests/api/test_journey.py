@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import satchel
+from satchel.cli.main import run
 from satchel.errors import ConflictError, PathRefusedError, UsageError
-from satchel.surfaces.cli.main import run
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "examples" / "mem0_export.json"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from satchel import Satchel
-from satchel.actions.config import load_settings
-from satchel.actions.signing import create_key
 from satchel.aio import Satchel as Awaited
+from satchel.bank.signing_keys import create_key
+from satchel.config.settings import load_settings
 from satchel.errors import ThresholdError, UsageError
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import satchel
 from satchel import Bank, Satchel
-from satchel.actions.memories import changing, listing
-from satchel.api.lifetime import Lifetime
+from satchel.bank import changes, listing
+from satchel.bank.lifetime import Lifetime
 from satchel.errors import (
     ClosedError,
     ReadOnlyStoreError,
@@ -24,8 +24,8 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.memory.entries import Procedural
-from satchel.memory.parts import Scope
+from satchel.model.entries import Procedural
+from satchel.model.values import Scope
 
 
 def test_an_agent_remembers_across_runs() -> None:
@@ -274,7 +274,7 @@ def test_the_doors_lead_to_the_same_room(monkeypatch: pytest.MonkeyPatch) -> Non
     def noted(_: object, wanted: Any, *rest: Any, **more: Any) -> Any:
         said["all"] = (wanted, rest, more)
 
-    monkeypatch.setattr(changing, "forget", noted)
+    monkeypatch.setattr(changes, "forget", noted)
     monkeypatch.setattr(listing, "list_memories", noted)
     with Satchel.open() as store:
         bank = store.bank()

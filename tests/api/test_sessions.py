@@ -7,8 +7,8 @@ import pytest
 
 import satchel
 from satchel import aio
-from satchel.api.awaited.parts import Sessions as Awaited
-from satchel.api.sessions import Sessions
+from satchel.api.awaited import Sessions as Awaited
+from satchel.api.bank import Sessions
 from satchel.errors import MalformedError, UnknownSessionError
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from satchel import Bank, Satchel
+from satchel.cli.main import run
 from satchel.errors import EmptyInputError, MalformedError, SatchelError, UsageError
-from satchel.surfaces.cli.main import run
 
 MESSAGES: list[dict[str, Any]] = [
     {"role": "user", "name": "Ada", "content": "I sailed to Bergen", "created_at": "2026-03-01"},

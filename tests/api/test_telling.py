@@ -10,7 +10,7 @@ import pytest
 import satchel
 from satchel import aio
 from satchel.errors import UsageError
-from satchel.transfer.incoming import stage
+from satchel.transfer import import_stage
 
 _Told = list[tuple[int, int, str | None]]
 
@@ -18,8 +18,8 @@ _Told = list[tuple[int, int, str | None]]
 @pytest.fixture(autouse=True)
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log seven records at a time."""
-    monkeypatch.setattr(stage, "GROUP", 7)
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(import_stage, "GROUP", 7)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
 
 
 @pytest.fixture

@@ -11,13 +11,8 @@ import pytest
 
 import satchel
 from satchel import aio
-from satchel.errors import (
-    ClosedError,
-    ReadOnlyStoreError,
-    UnknownBankError,
-    UsageError,
-)
-from satchel.transfer.incoming import stage
+from satchel.errors import ClosedError, ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.transfer import import_stage
 
 
 @pytest.fixture
@@ -195,7 +190,7 @@ def test_what_the_function_raises_stops_an_import_and_nothing_of_it_is_seen(
     sample: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one in several transactions. The same call resumes it, with no record twice."""
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
 
     async def stop(done: int, *_: Any) -> None:
         if done > 0:

@@ -10,7 +10,7 @@ from backup_kit import HOME, WITNESS
 from postgres_kit import in_schema, run_sql, schema_of
 from whole_store_kit import filled
 
-from satchel.actions.config import Settings, load_settings
+from satchel.config.settings import Settings, load_settings
 
 
 @pytest.fixture(scope="session")

@@ -18,17 +18,15 @@ from backup_kit import (
     told,
 )
 
-from satchel.actions.backing_up.drilling import drill_backup
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.running import run_backup
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.filing.opened import opened_files
-from satchel.actions.operating.copying_stores import copy_store
 from satchel.backup import logs
+from satchel.backup.drill import drill_backup
+from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import Index, read_index
-from satchel.backup.pieces.packs import Packs
-from satchel.backup.shelves import FolderShelf
+from satchel.backup.packs import Packs
+from satchel.backup.prune import prune_backups
+from satchel.backup.run import run_backup
+from satchel.backup.storage import FolderShelf
+from satchel.config.settings import Settings, load_settings
 from satchel.errors import (
     EmptyInputError,
     TargetExistsError,
@@ -36,7 +34,9 @@ from satchel.errors import (
     UnknownBankError,
     VerificationError,
 )
-from satchel.memory.times import now
+from satchel.files.bank_files import opened_files
+from satchel.model.times import now
+from satchel.replication.store_copy import copy_store
 
 KINDS = ("sqlite", "ladybug", "postgresql")
 
@@ -308,8 +308,8 @@ def test_a_backup_while_others_are_there_leaves_theirs_alone(
     other = load_settings(
         home=tmp_path / "h2", store=str(tmp_path / "two.db"), environment=environment
     )
-    from satchel.actions.banks import create_bank
-    from satchel.actions.signing import signing_key
+    from satchel.bank.banks import create_bank
+    from satchel.bank.signing_keys import signing_key
 
     create_bank(other, "another", signing_key(other, None)[0])
     for _ in range(3):

@@ -24,17 +24,16 @@ from backup_kit import (
 )
 from msgspec.structs import replace
 
-from satchel.actions.backing_up.drilling import drill_backup
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.running import run_backup
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.filing.opened import opened_files
+from satchel.backup.drill import drill_backup
+from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.prune import prune_backups
+from satchel.backup.run import run_backup
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.age import Unlocking, new_identity
+from satchel.crypto.sealed_records import seal
 from satchel.errors import EncryptionError, MalformedError, SatchelError
-from satchel.memory.entries import Semantic
-from satchel.seal.encryption.age import new_identity
-from satchel.seal.encryption.unlocking import Unlocking
-from satchel.seal.sealing import seal
+from satchel.files.bank_files import opened_files
+from satchel.model.entries import Semantic
 
 SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - what must not be found
 
@@ -130,7 +129,7 @@ def test_an_identity_of_the_machine_itself_has_all_of_it_proved_each_time(
     here: Settings, where: str
 ) -> None:
     """Named as one: then nothing is left to hashes alone."""
-    from satchel.actions.encrypting.identities import create_identity
+    from satchel.bank.identities import create_identity
 
     create_identity(here, "mine")
     backed(here, where, encrypt_to=("mine",))

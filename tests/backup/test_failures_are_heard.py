@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from receiver_kit import NEVER, Receiver
 
-from satchel.actions.backing_up.kept.standing import check_backups
-from satchel.actions.backing_up.running import BackupRun, run_backup
-from satchel.actions.config import Settings, load_settings
+from satchel.backup.health import check_backups
+from satchel.backup.run import BackupRun, run_backup
+from satchel.config.settings import Settings, load_settings
 
 SECRET = "hunter2-of-the-nas"  # noqa: S105 - of this test
 

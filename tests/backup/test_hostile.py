@@ -17,14 +17,14 @@ from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.config import Settings
-from satchel.actions.wiring import writer_key
 from satchel.backup.erased import Gone, Lists
+from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import Manifest, opened, signed
-from satchel.backup.pieces.packs import Packs, Ref, packed, place_of, unpacked
-from satchel.backup.pieces.squeezing import Squeeze, squeezed
-from satchel.backup.shelves import FolderShelf
+from satchel.backup.packs import Packs, Ref, Squeeze, packed, place_of, squeezed, unpacked
+from satchel.backup.storage import FolderShelf
+from satchel.bank.connections import writer_key
+from satchel.config.settings import Settings
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     LimitError,
     PathRefusedError,
@@ -32,7 +32,6 @@ from satchel.errors import (
     UnreadableError,
     VerificationError,
 )
-from satchel.seal.signing.key import SigningKey
 
 OUTSIDER = SigningKey.from_seed(b"s" * 32)
 
@@ -42,7 +41,7 @@ def sample(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settin
     """A store and its backup, which the tests copy before they harm it."""
     from backup_kit import HOME, WITNESS
 
-    from satchel.actions.config import load_settings
+    from satchel.config.settings import load_settings
 
     folder = tmp_path_factory.mktemp("sample")
     shutil.copytree(kept, folder, dirs_exist_ok=True)

@@ -30,12 +30,12 @@ from backup_kit import (
 )
 from ledger_kit import noting
 
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.running import run_backup
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.encrypting.identities import create_identity
-from satchel.backup import shelves
-from satchel.backup.shelves import FolderShelf
+from satchel.backup import storage
+from satchel.backup.prune import prune_backups
+from satchel.backup.run import run_backup
+from satchel.backup.storage import FolderShelf
+from satchel.bank.identities import create_identity
+from satchel.config.settings import Settings, load_settings
 from satchel.errors import SatchelError, TargetError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Failing(FolderShelf):
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
     """A destination that can be made to fail."""
-    monkeypatch.setattr(shelves, "FolderShelf", Failing)
+    monkeypatch.setattr(storage, "FolderShelf", Failing)
     Failing.acts, Failing.fails_at, Failing.how = 0, None, "full"
     yield Failing
     Failing.fails_at = None

@@ -9,10 +9,10 @@ import pytest
 from backup_kit import added, backed, own_bank, restored, told
 from s3_kit import S3Server, s3_server
 
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.config import Settings
-from satchel.backup.shelves import opened_shelf
+from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.prune import prune_backups
+from satchel.backup.storage import opened_shelf
+from satchel.config.settings import Settings
 from satchel.errors import LimitError, PathRefusedError
 
 

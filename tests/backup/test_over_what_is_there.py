@@ -22,27 +22,23 @@ from backup_kit import (
     told,
 )
 
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.listing import list_backups
-from satchel.actions.backing_up.running import run_backup
-from satchel.actions.banks import list_banks
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.opened import open_bank_in
-from satchel.actions.operating.copying_stores import copy_store
-from satchel.actions.upkeep.pruning import prune
-from satchel.actions.wiring import open_store, opened_store
+from satchel.backup.listing import list_backups
 from satchel.backup.manifests import Index, read_index
-from satchel.backup.pieces.packs import Packs
-from satchel.backup.shelves import FolderShelf
-from satchel.errors import (
-    RolledBackError,
-    SigningKeyError,
-    TargetExistsError,
-)
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Erasure
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
+from satchel.backup.packs import Packs
+from satchel.backup.prune import prune_backups
+from satchel.backup.run import run_backup
+from satchel.backup.storage import FolderShelf
+from satchel.bank.banks import list_banks
+from satchel.bank.connections import open_store, opened_store
+from satchel.bank.open_bank import open_bank_in
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.erasure.prune import prune
+from satchel.errors import RolledBackError, SigningKeyError, TargetExistsError
+from satchel.model.entries import Semantic
+from satchel.model.records import Erasure
+from satchel.model.times import now
+from satchel.replication.store_copy import copy_store
 
 KINDS = ("sqlite", "ladybug", "postgresql")
 
@@ -211,7 +207,7 @@ def test_what_is_erased_is_listed_before_the_next_backup(
     backed(settings, where)
     with opened_store(settings) as store:
         opened = open_bank_in(settings, store, bank, writes=True)
-        from satchel.actions.memories.changing import forget
+        from satchel.bank.changes import forget
 
         forget(opened, [record.id])
         done = prune(opened, now(), deleted=True)

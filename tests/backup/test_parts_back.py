@@ -10,17 +10,17 @@ import pytest
 from backup_kit import added, backed, erase, files_in, own_bank, restored, told
 from sessions_kit import begun, say, texts_of
 
-from satchel.actions.backing_up.drilling import drill_backup
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.opened import OpenBank, open_bank_in
-from satchel.actions.receipts.finding import find_receipt, list_receipts
-from satchel.actions.sessions.branching import fork
-from satchel.actions.wiring import opened_store
+from satchel.backup.drill import drill_backup
+from satchel.bank.connections import opened_store
+from satchel.bank.open_bank import OpenBank, open_bank_in
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownSessionError, UsageError
-from satchel.memory.records import Status
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
-from satchel.transfer.receipts.account import Account
+from satchel.model.records import Status
+from satchel.model.times import now
+from satchel.receipts.account import Account
+from satchel.receipts.archive import find_receipt, list_receipts
+from satchel.sessions.branches import fork
 
 
 @contextmanager

@@ -21,9 +21,9 @@ from backup_kit import Machine, backed, backed_up, require_good, restored
 from ledger_kit import noting
 from power_kit import Disk, disk_in, until_the_power_goes
 
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.backup import shelves
-from satchel.backup.shelves import FolderShelf
+from satchel.backup import storage
+from satchel.backup.prune import prune_backups
+from satchel.backup.storage import FolderShelf
 from satchel.errors import SatchelError, TargetError
 from satchel.stores.sqlite import store as sqlite_store
 
@@ -84,7 +84,7 @@ class Powered(FolderShelf):
 def on_disk(patch: pytest.MonkeyPatch, disk: Disk) -> None:
     """Have the stores and the destinations of a folder be on the disk that stands for it."""
     disk.patch(patch)
-    patch.setattr(shelves, "FolderShelf", Powered)
+    patch.setattr(storage, "FolderShelf", Powered)
     Powered.disk, Powered.was_off = disk, False
 
     def instead(name: str) -> None:

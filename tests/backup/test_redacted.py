@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
 
-from satchel.actions.config import Settings
-from satchel.actions.erasing.options import RedactOptions
-from satchel.actions.erasing.redacting import redact
-from satchel.actions.opened import opened_bank
-from satchel.actions.wiring import open_store, opened_store
 from satchel.backup.manifests import Index, read_index
-from satchel.backup.pieces.packs import Packs
-from satchel.backup.shelves import FolderShelf
+from satchel.backup.packs import Packs
+from satchel.backup.storage import FolderShelf
+from satchel.bank.connections import open_store, opened_store
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import seal
+from satchel.erasure.options import RedactOptions
+from satchel.erasure.redaction import redact
 from satchel.errors import UsageError
-from satchel.memory.entries import Semantic
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
+from satchel.model.entries import Semantic
+from satchel.model.times import now
 
 PERSONAL = "ada@analytical.example"
 

@@ -13,19 +13,19 @@ import pytest
 from backup_kit import added, backed, current, files_in, logged, own_bank, restored
 from ledger_kit import noting
 
-from satchel.actions.backing_up import putting, restoring
-from satchel.actions.backing_up.listing import list_backups
-from satchel.actions.banks import list_banks
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.erasing.erasing import Erased, erase
-from satchel.actions.erasing.options import EraseOptions
-from satchel.actions.opened import open_bank_in, opened_bank
-from satchel.actions.wiring import opened_store
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Status
-from satchel.memory.times import now
+from satchel.backup import restore, restore_targets
+from satchel.backup.listing import list_backups
+from satchel.bank.banks import list_banks
+from satchel.bank.connections import opened_store
+from satchel.bank.open_bank import open_bank_in, opened_bank
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.erasure.erase import Erased, erase
+from satchel.erasure.options import EraseOptions
+from satchel.model.entries import Semantic
+from satchel.model.records import Status
+from satchel.model.times import now
 from satchel.ports.operations import Operation
-from satchel.seal.sealing import seal
 
 SECRET = "Wombat lives at 12 Elm Street, third floor"  # noqa: S105 - what must not come back
 
@@ -35,8 +35,8 @@ class Interrupted(BaseException):
 
 
 STEPS: dict[Any, tuple[str, ...]] = {
-    restoring: ("make_bank", "give_up_lost", "erase_again", "run_backup", "put_files"),
-    putting: (
+    restore: ("make_bank", "give_up_lost", "erase_again", "run_backup", "put_files"),
+    restore_targets: (
         *("_look", "_written", "bring_beside", "compare", "give_head", "finish", "_believe"),
     ),
 }
@@ -66,7 +66,7 @@ def interrupted(at: int) -> Iterator[list[str]]:
         step("before the transaction ends")
         return carry(*given, **named)
 
-    carry = vars(putting)["carry"]
+    carry = vars(restore_targets)["carry"]
     with stack:
         for module, names in STEPS.items():
             for name in names:
@@ -74,7 +74,7 @@ def interrupted(at: int) -> Iterator[list[str]]:
                 owner, attribute = (work, "run") if isinstance(work, Operation) else (module, name)
                 wrapped = around(name, getattr(owner, attribute))
                 stack.enter_context(mock.patch.object(owner, attribute, wrapped))
-        stack.enter_context(mock.patch.object(putting, "carry", writing))
+        stack.enter_context(mock.patch.object(restore_targets, "carry", writing))
         with suppress(Interrupted):
             yield came
 

@@ -13,12 +13,11 @@ from backup_kit import added, catalogued, own_bank
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.actions.backing_up.kept.standing import standing_of
-from satchel.actions.backing_up.running import BackupRun
-from satchel.actions.backing_up.schedules.scheduling import keep_schedule, schedule_for
-from satchel.actions.backing_up.schedules.timing import next_run
-from satchel.actions.config import Settings, load_settings
-from satchel.backup.retention import MOST_UNVERIFIED, Candidate, Rules, to_drop
+from satchel.backup.health import standing_of
+from satchel.backup.prune import MOST_UNVERIFIED, Candidate, Rules, to_drop
+from satchel.backup.run import BackupRun
+from satchel.backup.schedule import keep_schedule, next_run, schedule_for
+from satchel.config.settings import Settings, load_settings
 from satchel.errors import ConfigError, UsageError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,15 +17,13 @@ from backup_kit import (
     told,
 )
 
-from satchel.actions.backing_up.destinations import working_on
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.kept.standing import check_backups
-from satchel.actions.backing_up.listing import verify_backups
-from satchel.actions.backing_up.running import run_backup
-from satchel.actions.config import Settings, load_settings
-from satchel.errors import (
-    VerificationError,
-)
+from satchel.backup.destinations import working_on
+from satchel.backup.health import check_backups
+from satchel.backup.listing import verify_backups
+from satchel.backup.prune import prune_backups
+from satchel.backup.run import run_backup
+from satchel.config.settings import Settings, load_settings
+from satchel.errors import VerificationError
 
 
 def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_path: Path) -> None:

@@ -11,19 +11,20 @@ from backup_kit import backed, catalogued, files_in, restored
 from msgspec.structs import replace
 from whole_agents_kit import settings, syn, workspace
 
-from satchel.actions.agents.agents import show_agent
-from satchel.actions.agents.staging import Staging
-from satchel.actions.backing_up.drilling import drill_backup
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.running import run_backup
-from satchel.actions.encrypting.identities import create_identity
-from satchel.actions.opened import opened_bank
-from satchel.backup.folders import KeptFile, Told, files_of, keep_agent, told_of
+from satchel.agents.agents import show_agent
+from satchel.agents.staging import Staging
+from satchel.backup.drill import drill_backup
+from satchel.backup.files import KeptFile, Told, files_of, keep_agent, told_of
+from satchel.backup.listing import list_backups, verify_backups
 from satchel.backup.manifests import AgentIndex, AgentPart, Manifest, read_index
-from satchel.backup.pieces.packs import Packs
-from satchel.backup.proving import prove
-from satchel.backup.shelves import FolderShelf
+from satchel.backup.packs import Packs
+from satchel.backup.prune import prune_backups
+from satchel.backup.run import run_backup
+from satchel.backup.storage import FolderShelf
+from satchel.backup.verification import prove
+from satchel.bank.identities import create_identity
+from satchel.bank.open_bank import opened_bank
+from satchel.crypto.age import Unlocking, new_identity
 from satchel.errors import (
     EncryptionError,
     TargetError,
@@ -32,8 +33,6 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.seal.encryption.age import new_identity
-from satchel.seal.encryption.unlocking import Unlocking
 
 
 @pytest.fixture

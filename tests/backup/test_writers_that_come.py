@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from backup_kit import added, backed, current, own_bank
 
-from satchel.actions.backing_up import running
-from satchel.actions.config import Settings
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
-from satchel.backup.taking import take_bank
+from satchel.backup import run
+from satchel.backup.run import take_bank
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import Settings
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 
 def test_a_backup_is_taken_although_somebody_writes_now_and_again(
@@ -29,7 +29,7 @@ def test_a_backup_is_taken_although_somebody_writes_now_and_again(
         added(here, bank, 1, next(numbers))
         return found
 
-    monkeypatch.setattr(running, "take_bank", taken)
+    monkeypatch.setattr(run, "take_bank", taken)
     made = backed(here, where)
     monkeypatch.undo()
     assert made.verified is not None

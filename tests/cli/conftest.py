@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
 
 MEM0 = [{"id": "1", "memory": "likes tea"}, {"id": "2", "memory": "lives in 東京"}]
 

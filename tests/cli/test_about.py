@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions import diagnosing
+from satchel.bank import checks
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -211,7 +211,7 @@ def test_an_extra_that_is_missing_is_a_note_with_the_way_to_get_it(
             raise metadata.PackageNotFoundError(package)
         return there(package)
 
-    monkeypatch.setattr(diagnosing, "version", version)
+    monkeypatch.setattr(checks, "version", version)
     ran = satchel("doctor", "--json")
     found = {one["name"]: one for one in ran.json["checks"]}
     assert ran.status == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions.agents.active_files import is_active
+from satchel.agents.workspace import is_active
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -15,14 +15,14 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ledger_kit import OWNER, WRITER
 
 from satchel import aio
-from satchel.actions.config import load_settings
-from satchel.actions.configured.effective import MARK
-from satchel.actions.opened import OpenBank
-from satchel.actions.upkeep.bank_settings import export_config, import_config, show_config
-from satchel.api.satchel import Satchel
+from satchel.admin.settings import export_config, import_config, show_config
+from satchel.api.store import Satchel
+from satchel.bank.effective_settings import MARK
+from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import load_settings
+from satchel.crypto.canonical import canonical
 from satchel.errors import MalformedError, PathRefusedError
 from satchel.ledger.ledger import Ledger
-from satchel.seal.encoding.jcs import canonical
 from satchel.stores.memory import MemoryStore
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import apsw
 import pytest
 from ledger_kit import created, memories
 
-from satchel.actions.config import load_settings
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store, witness_of, writer_key
+from satchel.bank.connections import open_ledger, opened_store, witness_of, writer_key
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
 from satchel.ledger.ledger import Ledger
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ledger_kit import created, memories
 
-from satchel.actions.config import load_settings
-from satchel.actions.wiring import open_ledger, opened_store
-from satchel.seal.signing.key import SigningKey
+from satchel.bank.connections import open_ledger, opened_store
+from satchel.config.settings import load_settings
+from satchel.crypto.signatures import SigningKey
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from code_kit import SAMPLES, written
 
-from satchel.actions.config import load_settings
-from satchel.actions.wiring import opened_store
+from satchel.bank.connections import opened_store
+from satchel.config.settings import load_settings
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.configured.files import read_file
-from satchel.actions.configured.toml_files import line_of, toml_of
+from satchel.config.files import line_of, read_file, toml_of
+from satchel.config.settings import load_settings
 from satchel.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from satchel import Satchel
-from satchel.actions.config import load_settings
-from satchel.actions.default_bank import FILE
+from satchel.bank.default_bank import FILE
+from satchel.config.settings import load_settings
 from satchel.errors import UnknownBankError
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.upkeep import pruning
-from satchel.actions.upkeep.pruning import moment_of, prune
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.erasure import prune as pruning
+from satchel.erasure.prune import moment_of, prune
 from satchel.errors import UsageError
-from satchel.ledger.appending.batches import closing
-from satchel.ledger.erasure.finishing import is_unfinished
-from satchel.ledger.repairing import DAMAGED
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.parts import Entity, Origin, Scope
-from satchel.memory.records import (
+from satchel.ledger.erasure import is_unfinished
+from satchel.ledger.repair import DAMAGED
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import (
     Edge,
     Erasure,
     GraphNode,
@@ -30,11 +30,10 @@ from satchel.memory.records import (
     State,
     Status,
 )
-from satchel.memory.times import now
+from satchel.model.times import now
+from satchel.model.values import Entity, Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.transfer.incoming.known import Known, key_of
+from satchel.transfer.known_records import Known, key_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.diagnosing import secret_files
-from satchel.disk.secret import exposure
-from satchel.seal.encryption import store_keys
+from satchel.bank.checks import secret_files
+from satchel.config.settings import load_settings
+from satchel.crypto import store_keys
+from satchel.runtime.private_files import exposure
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.filing.opened import namespace_of
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.config.settings import load_settings
 from satchel.files import MemoryStore
+from satchel.files.bank_files import namespace_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions.wiring import local_path
+from satchel.bank.connections import local_path
 from satchel.errors import UsageError
 
 if TYPE_CHECKING:

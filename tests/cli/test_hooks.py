@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from receiver_kit import Receiver
 
-from satchel.actions.configured.hooks import MOST_WAITING, Hooks
-from satchel.actions.configured.sections import EVENTS, HookSettings
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.config.hooks import MOST_WAITING, Hooks, signature
+from satchel.config.tables import EVENTS, HookSettings
 from satchel.errors import UsageError
-from satchel.ports.outward.events import Event
-from satchel.remotes.hooks.telling import signature
+from satchel.ports.sinks import Event
 
 if TYPE_CHECKING:
     from pathlib import Path

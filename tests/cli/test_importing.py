@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from secrets_kit import Maker
 
-from satchel.actions.config import load_settings
-from satchel.actions.opened import opened_bank
-from satchel.memory.entries import Entry
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.model.entries import Entry
 from satchel.ports.rows import Filter
-from satchel.transfer.incoming import stage
+from satchel.transfer import import_stage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -141,7 +141,7 @@ _DYING = """
 import os, signal, sys
 
 from satchel.actions.importing import work
-from satchel.surfaces.cli.main import main
+from satchel.cli.main import main
 from satchel.transfer.incoming import batch, stage
 
 moment, at = sys.argv[1], int(sys.argv[2])
@@ -187,7 +187,10 @@ def _said(imported: Any) -> Any:
 _SIZES = [
     pytest.param(700, 40, id="700"),
     pytest.param(
-        100_000, stage.GROUP, id="100000", marks=[pytest.mark.prove, pytest.mark.timeout(1200)]
+        100_000,
+        import_stage.GROUP,
+        id="100000",
+        marks=[pytest.mark.prove, pytest.mark.timeout(1200)],
     ),
 ]
 """How many memories, and how many at most are one group."""
@@ -237,7 +240,7 @@ def test_an_import_in_one_commit_killed_at_any_point_leaves_nothing(
     path = _large(tmp_path / "a.json", count)
     groups = count // group
     for point in range(10):
-        _killed(path, "commit", 1 + point * (groups - 1) // 9, group, stage.COMMIT_BYTES)
+        _killed(path, "commit", 1 + point * (groups - 1) // 9, group, import_stage.COMMIT_BYTES)
         banks = satchel("bank", "list", "--json").json["banks"]
         assert [texts for one in banks for texts in _texts(one["name"])] == []
         assert satchel("job", "list", "--json").json["jobs"] == []

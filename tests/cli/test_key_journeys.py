@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.keys import rotating
+from satchel.bank import keys
+from satchel.config.settings import load_settings
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -137,7 +137,7 @@ def test_a_rotation_that_was_cut_short_is_gone_on_with(
 
     for where in ("_register", "hand_over"):
         with monkeypatch.context() as cut:
-            cut.setattr(rotating, where, killed)
+            cut.setattr(keys, where, killed)
             assert satchel("key", "rotate").status == 130
         assert "default" in load_settings().keyring.names()
     assert satchel("key", "hand-over").status == 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from vanished_kit import delete_store
 
-from satchel.actions.config import load_settings
+from satchel.config.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

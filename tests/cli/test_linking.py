@@ -9,8 +9,8 @@ from bank_kit import filled
 
 import satchel as library
 from satchel import aio
-from satchel.memory.records import Edge
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
+from satchel.model.records import Edge
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

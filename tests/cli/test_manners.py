@@ -21,11 +21,11 @@ from import_kit import killed
 from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank
 
-from satchel.actions.config import load_settings
-from satchel.actions.wiring import opened_store
+from satchel.bank.connections import opened_store
+from satchel.cli._parser import INDEX, MORE, PANELS, index, made_index
+from satchel.config.settings import load_settings
+from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
-from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli._parser import INDEX, MORE, PANELS, index, made_index
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -672,7 +672,7 @@ def test_help_and_version_can_be_commands(satchel: Run) -> None:
 def test_help_and_usage_errors_import_no_command(line: str) -> None:
     """A cold start pays for what it shows: no store, no formats, no actions."""
     program = (
-        "import sys; from satchel.surfaces.cli.main import run;"
+        "import sys; from satchel.cli.main import run;"
         f"run({line.split()!r});"
         "print(*sys.modules, file=sys.stderr)"
     )

@@ -15,11 +15,11 @@ from bank_kit import filled
 from blake3 import blake3
 from ledger_kit import created, memories
 
-from satchel.actions.config import load_settings
-from satchel.actions.wiring import opened_store
-from satchel.memory.records import Status
-from satchel.memory.times import now
-from satchel.seal.sealing import seal
+from satchel.bank.connections import opened_store
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.model.records import Status
+from satchel.model.times import now
 from tests.cli.test_manners import NASTY, RAW
 
 if TYPE_CHECKING:

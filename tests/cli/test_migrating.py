@@ -14,17 +14,16 @@ import pytest
 from ledger_kit import memories
 from transfer_kit import append, new_bank
 
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.operating import migrating
-from satchel.actions.operating.migrated import MigrateOptions
-from satchel.actions.operating.migrating import migrate
-from satchel.actions.wiring import open_ledger, opened_store
-from satchel.api.operating import migrate as migrate_banks
+from satchel.api.functions import migrate as migrate_banks
+from satchel.bank.connections import open_ledger, opened_store
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError
-from satchel.memory.records import Source
+from satchel.model.records import Source
 from satchel.ports.vectors import Generation
-from satchel.seal.sealing import seal
-from satchel.transfer import copies
+from satchel.receipts.steps import MigrateOptions
+from satchel.replication import copies, migration
+from satchel.replication.migration import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,14 +227,14 @@ def test_a_changed_byte_in_the_copy_is_found_before_the_switch(
 ) -> None:
     """Reading back reads every record, not only the head."""
     source, target = place.ends
-    real = migrating.push  # type: ignore[attr-defined]
+    real = migration.push  # type: ignore[attr-defined]
 
     def pushed(*arguments: object, **more: object) -> object:
         done = real(*arguments, **more)  # type: ignore[arg-type]
         _damage(place.new_store)
         return done
 
-    monkeypatch.setattr(migrating, "push", pushed)
+    monkeypatch.setattr(migration, "push", pushed)
     options = MigrateOptions(jobs=1, new=place.new, active=place.active)
     found = migrate(source, target, options)
 

@@ -12,9 +12,9 @@ import pytest
 from at_rest_kit import key_of
 from postgres_kit import run_sql
 
-from satchel.actions.config import load_settings
-from satchel.actions.wiring import witness_of
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.bank.connections import witness_of
+from satchel.config.settings import load_settings
 from satchel.errors import RolledBackError
 
 if TYPE_CHECKING:

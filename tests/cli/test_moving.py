@@ -10,8 +10,8 @@ import pytest
 from ledger_kit import memories
 from transfer_kit import append, import_into, new_bank
 
-from satchel.memory.entries import Episodic, Semantic
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Episodic, Semantic
 from tests.cli.test_manners import NASTY, RAW
 
 if TYPE_CHECKING:

@@ -150,7 +150,7 @@ def test_a_file_that_changes_while_it_is_written_is_left_as_it_is(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody saves it in that moment: their words stay, and the command says so."""
-    from satchel.actions.receipts.of_outputs import compare_output
+    from satchel.transfer.outputs import compare_output
 
     path = tmp_path / "AGENTS.md"
     path.write_text("# Shop\n")
@@ -159,7 +159,7 @@ def test_a_file_that_changes_while_it_is_written_is_left_as_it_is(
         path.write_text("# Shop\n\nSaved meanwhile.\n")
         return compare_output(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("satchel.actions.receipts.putting_out.compare_output", edited)
+    monkeypatch.setattr("satchel.transfer.output_files.compare_output", edited)
     satchel("remember", "x", "--bank", "b")
     ran = satchel("export", "-o", path, "--bank", "b", "--json")
 

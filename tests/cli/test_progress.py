@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
 
 SLOW = """
 import sys, time
@@ -27,7 +27,7 @@ def wait():
         time.sleep(0.01)
 
 PATCH
-from satchel.surfaces.cli.main import main
+from satchel.cli.main import main
 main()
 """
 """A program called satchel that waits for a file at one point of what it does."""
@@ -48,7 +48,7 @@ _Transaction.append_rows = slow
 """An import stops in the middle of its transaction."""
 
 RUNNING = """
-from satchel.surfaces.cli import _operations
+from satchel.cli import _operations
 opened = _operations._opened
 
 def slow(*given):
@@ -214,7 +214,7 @@ def test_nothing_is_drawn_where_nobody_looks(tmp_path: Path, slow: Path) -> None
     """On a pipe, with --json, or on a terminal that cannot redraw a line."""
     big = written(tmp_path / "big.json", 10)
     (slow / "go").touch()
-    patch = "import satchel.surfaces.cli._progress as shown; shown._PATIENCE = 0"
+    patch = "import satchel.cli._progress as shown; shown._PATIENCE = 0"
     environments = {"pipe": {}, "json": {}, "dumb": {"TERM": "dumb"}}
     for name, more in environments.items():
         words = ("inspect", big, *(["--json"] if name == "json" else []))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.wiring import open_ledger, opened_store
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope, TrustClass
-from satchel.memory.records import Model, Status
-from satchel.seal.sealing import seal
+from satchel.bank.connections import open_ledger, opened_store
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Semantic
+from satchel.model.records import Model, Status
+from satchel.model.values import Origin, Scope, TrustClass
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -178,7 +178,7 @@ def test_global_options_count_before_and_after_the_command(satchel: Run, tmp_pat
 def test_nothing_is_imported_that_recalling_does_not_need() -> None:
     """A cold start pays for what it uses: no colours, no other command."""
     program = (
-        "import sys, json; from satchel.surfaces.cli.main import run;"
+        "import sys, json; from satchel.cli.main import run;"
         "run(['recall', 'Ada', '--json']);"
         "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     )
@@ -186,4 +186,4 @@ def test_nothing_is_imported_that_recalling_does_not_need() -> None:
     modules = json.loads(done.stderr)
     heavy = {"rich", "pydantic", "cbor2", "satchel.ports.registry"}
     assert heavy.isdisjoint(modules)
-    assert "satchel.recall.recalling" in modules
+    assert "satchel.recall.engine" in modules

@@ -10,8 +10,8 @@ import pytest
 from import_kit import killed
 from transfer_kit import append, new_bank
 
-from satchel.memory.entries import Semantic
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Semantic
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -13,11 +13,11 @@ import apsw
 import pytest
 from bank_kit import filled, keep
 
-from satchel.actions.config import load_settings
-from satchel.memory.entries import Semantic, Working
-from satchel.seal.profiles.pam_sdk_writing import dump_json, make_document
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.artifact.pam_sdk.writer import dump_json, make_document
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
+from satchel.model.entries import Semantic, Working
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

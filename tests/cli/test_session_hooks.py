@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.actions.amplihack.transcripts import Turn, lessons
+from satchel.amplihack.learning import Turn, lessons
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Ran, Run

@@ -17,18 +17,18 @@ from ledger_kit import memories
 from pyarrow import parquet
 from transfer_kit import append, new_bank
 
-from satchel.actions.config import load_settings
-from satchel.actions.operating.following import FollowOptions, follow, follow_once, open_sink
-from satchel.actions.wiring import open_ledger, opened_store
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.bank.connections import open_ledger, opened_store
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError, VerificationError
-from satchel.ledger.appending.batches import closing
-from satchel.memory.records import Erasure, Source
-from satchel.memory.times import now
-from satchel.ports.outward.sink import COLUMNS, Sink
-from satchel.remotes.sinks.segments import ObjectFiles, SegmentSink, as_jsonl
-from satchel.seal.sealing import seal
-from satchel.transfer.whole_logs import following
+from satchel.ledger.transaction import closing
+from satchel.model.records import Erasure, Source
+from satchel.model.times import now
+from satchel.ports.sinks import COLUMNS, Sink
+from satchel.replication import sinks
+from satchel.replication.sink_targets import ObjectFiles, SegmentSink, as_jsonl
+from satchel.replication.sinks import FollowOptions, follow, follow_once, open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ def test_each_record_is_a_row_in_the_order_of_the_log(satchel: Run, address: str
 
 def test_a_run_that_is_killed_misses_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between any two writes; each record is there once more than never."""
-    monkeypatch.setattr(following, "TOGETHER", 7)
+    monkeypatch.setattr(sinks, "TOGETHER", 7)
     append(new_bank(), memories(40))
     for most in (0, 1, 3):
         sink, calls = open_sink(load_settings(), address), iter(range(100))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from whole_agents_kit import agent_file
 
-from satchel.actions.config import load_settings
-from satchel.actions.verifying import verify
+from satchel.config.settings import load_settings
+from satchel.transfer.conversion import verify
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Ran, Run

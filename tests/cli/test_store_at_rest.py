@@ -16,10 +16,9 @@ from nacl.pwhash import argon2id
 
 import satchel as satchel_api
 from satchel import aio
-from satchel.actions.config import load_settings
+from satchel.config.settings import load_settings
+from satchel.crypto import keyring, store_keys
 from satchel.errors import EncryptionError, StoreBusyError, UsageError
-from satchel.seal.encryption import store_keys
-from satchel.seal.signing import wrapping
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -31,8 +30,8 @@ PHRASE = "correct horse"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a passphrase cost little here, and nothing be known from the test before."""
-    monkeypatch.setattr(wrapping, "_OPS", 1)
-    monkeypatch.setattr(wrapping, "_MEMORY", 2**16)
+    monkeypatch.setattr(keyring, "_OPS", 1)
+    monkeypatch.setattr(keyring, "_MEMORY", 2**16)
     store_keys._opened.clear()
 
 
@@ -312,7 +311,7 @@ def test_killed_at_any_moment_the_store_is_there_whole(satchel: "Run", store: Pa
     verbs = [["store", "encrypt", "--encrypt-to", "mine"], ["store", "decrypt"]]
     killed = 0
     for turn in range(40):
-        command = [sys.executable, "-m", "satchel.surfaces.cli.main", *verbs[turn % 3 == 2]]
+        command = [sys.executable, "-m", "satchel.cli.main", *verbs[turn % 3 == 2]]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.15 + chance.random() * 0.25)
         os.kill(process.pid, signal.SIGKILL)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.seal.tokens.chain import opened
+from satchel.config.settings import load_settings
+from satchel.crypto.token_chain import opened
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

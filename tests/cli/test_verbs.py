@@ -59,17 +59,12 @@ def test_a_file_is_not_converted_onto_itself(satchel: Run, mem0: Path, tmp_path:
 @pytest.fixture
 def richer(tmp_path: Path) -> Path:
     """A sealed file with what Mem0 has no place for, signed by the default key."""
-    from satchel.actions.config import load_settings
-    from satchel.actions.signing import signing_key
-    from satchel.memory.entries import Episodic, Semantic
-    from satchel.seal.artifact.opening import Encoding
-    from satchel.seal.artifact.writing import (
-        ArtifactBuilder,
-        Header,
-        sign_statement,
-        write_artifact,
-    )
-    from satchel.seal.sealing import seal
+    from satchel.artifact.reader import Encoding
+    from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+    from satchel.bank.signing_keys import signing_key
+    from satchel.config.settings import load_settings
+    from satchel.crypto.sealed_records import seal
+    from satchel.model.entries import Episodic, Semantic
 
     path = tmp_path / "richer.pam"
     key, _ = signing_key(load_settings())

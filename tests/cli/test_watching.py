@@ -20,14 +20,13 @@ from import_kit import KilledError, killing, owner
 from secrets_kit import Maker
 
 from satchel import aio
-from satchel.actions.config import load_settings
-from satchel.actions.hosts import watching
-from satchel.actions.hosts.standing import check_watching
-from satchel.actions.hosts.watching import Watched, WatchOptions, keep_watching, schedule_of
-from satchel.actions.importing.importing import import_file
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.config.settings import load_settings
 from satchel.errors import ContainmentError, ReadOnlyStoreError, UnreadableError, UsageError
-from satchel.transfer.incoming import stage
+from satchel.setup import watch
+from satchel.setup.watch import Watched, WatchOptions, check_watching, keep_watching, schedule_of
+from satchel.transfer import import_stage
+from satchel.transfer.imports import import_file
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -129,8 +128,8 @@ def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grow
         return whole(settings, source, bank, key, asked)
 
     with monkeypatch.context() as patch, suppress(KilledError):
-        patch.setattr(watching, "import_file", dying)
-        patch.setattr(stage, "COMMIT_BYTES", 1)  # a small import leaves nothing
+        patch.setattr(watch, "import_file", dying)
+        patch.setattr(import_stage, "COMMIT_BYTES", 1)  # a small import leaves nothing
         satchel("watch", "claude-code", "--once")
     assert len(satchel("job", "list", "--json").json["jobs"]) == 1
     _put(_transcript(hosts), b"".join(_TALK), at=_LONG_AGO + 60)

@@ -14,20 +14,19 @@ import apsw
 import pytest
 from ledger_kit import created, memories, noting
 
-from satchel.actions.config import load_settings
-from satchel.actions.opened import find_bank, name_of, opened_bank
-from satchel.actions.upkeep.pruning import GROUP
-from satchel.actions.wiring import open_ledger, opened_store, witness_of
+from satchel.bank.connections import open_ledger, opened_store, witness_of
+from satchel.bank.open_bank import find_bank, name_of, opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.erasure.prune import GROUP
 from satchel.errors import UnknownBankError
 from satchel.ledger.authority import naming
-from satchel.ledger.examining import examine
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Config, Status
-from satchel.memory.times import now
+from satchel.ledger.examination import examine
+from satchel.model.entries import Semantic
+from satchel.model.records import Config, Status
+from satchel.model.times import now
 from satchel.ports.vectors import Generation
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

@@ -13,13 +13,13 @@ from code_kit import Coded, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.code_graph import indexing, keeping
+from satchel.code_graph import index
 from satchel.code_graph.facts import Facts
 from satchel.code_graph.sources.folders import Folder
-from satchel.code_graph.sources.offer import Offer
-from satchel.code_graph.spoken import HEADS
-from satchel.disk.contained import ContainedFolder
+from satchel.code_graph.sources.source import Offer
 from satchel.errors import ChangedError, StoreError
+from satchel.ports.code_context import HEADS
+from satchel.runtime.contained_folder import ContainedFolder
 from satchel.stores.memory import MemoryStore
 
 TREE = {
@@ -75,13 +75,13 @@ def everything(coded: Coded) -> dict[str, bytes]:
 def facts_and_names(coded: Coded) -> tuple[dict[str, Facts], dict[str, Any]]:
     """Return what is known of all files, and where all names are."""
     with coded.ledger.reading() as view:
-        (head,) = keeping.heads(view.side)
+        (head,) = index.stored_heads(view.side)
         facts = {
-            path: keeping.facts_from(raw)
+            path: index.facts_from(raw)
             for part in range(head.parts)
-            for path, raw in keeping.raw_facts(view.side, head, part).items()
+            for path, raw in index.raw_facts(view.side, head, part).items()
         }
-        return facts, dict(keeping.every_name(view.side, head))
+        return facts, dict(index.every_name(view.side, head))
 
 
 def test_a_tree_is_read_whole_the_first_time(coded: Coded, tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_two_trees_of_a_bank_know_nothing_of_each_other(coded: Coded, tmp_path: 
         one, other = graph.find("f")
         assert [len(list(graph.callers(node))) for node in (one, other)] == [0, 1]
     with coded.ledger.reading() as view:
-        head = keeping.heads(view.side)[0]
-    indexing.remove(coded.store, coded.ledger, head)
+        head = index.stored_heads(view.side)[0]
+    index.remove(coded.store, coded.ledger, head)
     assert [tree_name(each) for each in everything(coded)] == ["0001"] * len(everything(coded))
     assert coded.one("f").tree == "b"
 
@@ -224,7 +224,7 @@ def test_who_is_killed_while_reading_goes_on_where_they_were(
     coded.read(folder)
     changed = {f"m{number}.py": f"def g{number}(): g{number + 1}()\n" for number in range(0, 60, 2)}
     written(folder, {**changed, "new.py": "def new(): g0()\n"})
-    monkeypatch.setattr(indexing, "_TOGETHER", 1)  # every part by itself
+    monkeypatch.setattr(index, "_TOGETHER", 1)  # every part by itself
     writes = 0
 
     def dying(self: Any, head: Any) -> None:
@@ -234,13 +234,13 @@ def test_who_is_killed_while_reading_goes_on_where_they_were(
             raise KeyboardInterrupt
         real(self, head)
 
-    real = indexing._Round._write
-    monkeypatch.setattr(indexing._Round, "_write", dying)
+    real = index._Round._write
+    monkeypatch.setattr(index._Round, "_write", dying)
     with pytest.raises(KeyboardInterrupt):
         coded.read(folder)
-    monkeypatch.setattr(indexing._Round, "_write", real)
+    monkeypatch.setattr(index._Round, "_write", real)
     with coded.ledger.reading() as view:
-        assert not keeping.heads(view.side)[0].whole
+        assert not index.stored_heads(view.side)[0].whole
     coded.names()  # can be asked all the same
     done = coded.read(folder)
     fresh = Coded(MemoryStore())
@@ -297,7 +297,7 @@ def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
     coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
     with coded.store.writing() as writing:
-        writing.put_side(coded.ledger.bank, {keeping.head_name(0): b"{"})
+        writing.put_side(coded.ledger.bank, {index.head_name(0): b"{"})
     with pytest.raises(StoreError, match="damaged"):
         coded.names()
     coded.read(folder)
@@ -337,11 +337,11 @@ def test_what_an_older_program_read_is_read_again(tmp_path: Path) -> None:
     aged(folder)
     coded.read(folder)
     with coded.ledger.reading() as view:
-        (head,) = keeping.heads(view.side)
+        (head,) = index.stored_heads(view.side)
     with coded.store.writing() as writing:
         older = msgspec.structs.replace(head, make=head.make - 1)
-        value = keeping.encoded_head(older)
-        writing.put_side(coded.ledger.bank, {keeping.head_name(head.number): value})
+        value = index.encoded_head(older)
+        writing.put_side(coded.ledger.bank, {index.head_name(head.number): value})
     assert len(counted(coded, folder).parsed) == 4
 
 

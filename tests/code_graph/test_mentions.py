@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.code_graph.context import contexts
-from satchel.code_graph.keeping import Side
+from satchel.code_graph.index import Side
 from satchel.code_graph.mentions import MOST_WORDS, mentions, words_of
 from satchel.stores.memory import MemoryStore
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.code_graph.sources import scip
-from satchel.code_graph.sources._scip_names import named
-from satchel.code_graph.sources.scip import ScipIndex
-from satchel.disk.reading import OpenFile
+from satchel.code_graph.sources.scip import ScipIndex, named
 from satchel.errors import InputError, LimitError, MalformedError
+from satchel.runtime.input import OpenFile
 from satchel.stores.memory import MemoryStore
 
 # An encoder of its own, by protobuf's documentation: what is read is not what our reader wrote.

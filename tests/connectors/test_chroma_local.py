@@ -6,8 +6,8 @@ import pytest
 from import_kit import bring, texts
 
 from satchel.errors import UnreadableError, UsageError
-from satchel.formats.frameworks.chroma import FORMAT
-from satchel.memory.entries import Entry
+from satchel.formats.chroma import FORMAT
+from satchel.model.entries import Entry
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 

@@ -16,15 +16,15 @@ from import_kit import bring, texts
 from postgres_kit import in_schema, run_sql
 
 from benchmarks import peers
-from satchel.actions.moving.connecting import LANGGRAPH_POSTGRES, connector_for
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
 from satchel.connectors.address import of_server
 from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, StoreError, UnreadableError, UsageError
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.parts import Scope
-from satchel.ports.report import Report
-from satchel.seal.sealing import seal
+from satchel.model.entries import Entry, Semantic
+from satchel.model.values import Scope
+from satchel.ports.losses import Report
+from satchel.transfer.live_products import LANGGRAPH_POSTGRES, connector_for
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
 

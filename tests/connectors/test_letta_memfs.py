@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from import_kit import bring, opened, texts
 
-from satchel.actions.moving.connecting import LETTA_MEMFS, connector_for
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
 from satchel.connectors import _git
 from satchel.connectors.letta_memfs import Address, LettaMemfs
+from satchel.crypto.sealed_records import seal
 from satchel.errors import InputError, PathRefusedError, UnreadableError
-from satchel.memory.entries import Entry, Identity, Procedural, Semantic
-from satchel.memory.parts import Origin, Scope
+from satchel.model.entries import Entry, Identity, Procedural, Semantic
+from satchel.model.values import Origin, Scope
 from satchel.ports.connector import Page
-from satchel.ports.report import Report
-from satchel.seal.sealing import seal
+from satchel.ports.losses import Report
+from satchel.transfer.live_products import LETTA_MEMFS, connector_for
 
 _PERSONA = "---\ndescription: Who I am\nread_only: true\n---\nI am Rosa's helper.\n"
 _TEA = "---\ndescription: What Rosa drinks\nlimit: 5000\n---\n\nGreen tea."

@@ -16,9 +16,11 @@ import msgspec
 import pytest
 from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, opened, read, with_points
 
-from satchel.connectors._pickling import pickled, point
-from satchel.connectors._qdrant import Points, _key
+from satchel.connectors._qdrant import Points, _key, pickled, point
 from satchel.connectors.mem0_address import Address
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.value_domain import restore
 from satchel.errors import (
     LimitError,
     LockedError,
@@ -29,12 +31,9 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.formats._mem0 import HISTORY, row_of
-from satchel.memory.entries import Entry, Procedural, Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.ports.report import Report
-from satchel.seal.encoding.carry import restore
-from satchel.seal.limits import Limits
-from satchel.seal.sealing import seal
+from satchel.model.entries import Entry, Procedural, Semantic
+from satchel.model.values import Origin, Scope
+from satchel.ports.losses import Report
 
 _TS = {
     "data": "likes tea",

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.connectors._pickling import key_of, pickled
-from satchel.connectors._values import as_json
+from satchel.connectors._qdrant import as_json, key_of, pickled
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.formats._unpickling import unpickled
 

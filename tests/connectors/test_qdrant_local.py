@@ -12,15 +12,15 @@ from import_kit import bring, texts
 from mem0_kit import digests, with_points
 
 from benchmarks import peers
-from satchel.actions.moving.connecting import MEM0_LOCAL, QDRANT_LOCAL, connector_for
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
 from satchel.connectors.qdrant_local import Address, QdrantLocal
+from satchel.crypto.sealed_records import seal
 from satchel.errors import UnreadableError, UsageError
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.ports.carried import mark_of
-from satchel.ports.report import Report
-from satchel.seal.sealing import seal
+from satchel.model.entries import Entry, Semantic
+from satchel.model.values import Origin, Scope
+from satchel.ports.losses import Report
+from satchel.ports.vectors import mark_of
+from satchel.transfer.live_products import MEM0_LOCAL, QDRANT_LOCAL, connector_for
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "qdrant_work.py"
 

@@ -12,21 +12,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from ledger_kit import created
 
-from satchel.continuity import finding
-from satchel.continuity.chains import forward, tip_of
-from satchel.continuity.drafting import LogHead, Recorder, new_session
-from satchel.continuity.elements import Tip, event_of
-from satchel.continuity.points import point_at
-from satchel.ledger.appending.batches import closing
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.logged import Logged, Unchanged
+from satchel.ledger.records import Logged, Unchanged
+from satchel.ledger.transaction import closing
 from satchel.ledger.view import View
-from satchel.memory.messages import Changed, Note, Said
-from satchel.memory.records import Source, Status
-from satchel.memory.times import now
+from satchel.model.records import Source, Status
+from satchel.model.text import Changed, Note, Said
+from satchel.model.times import now
 from satchel.ports.store import Store
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
+from satchel.sessions import lookup
+from satchel.sessions.chains import forward, tip_of
+from satchel.sessions.drafts import LogHead, Recorder, new_session
+from satchel.sessions.elements import Tip, event_of
+from satchel.sessions.lookup import point_at
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
@@ -133,7 +132,7 @@ class Conversations(RuleBasedStateMachine):
         talk = self._any(data)
         if talk is not None:
             with self.ledger.reading() as view:
-                point = point_at(view, finding.find(view, talk.id), None)
+                point = point_at(view, lookup.find(view, talk.id), None)
                 made = Recorder(point.tip).checkpoint(_head(view))
             self._append([made])
             talk.own_points[made.id] = len(talk.elements)
@@ -147,7 +146,7 @@ class Conversations(RuleBasedStateMachine):
         numbers = map(str, range(len(talk.texts()) + 1))
         at = data.draw(st.sampled_from([None, *talk.points, *numbers]))
         with self.ledger.reading() as view:
-            point = point_at(view, finding.find(view, talk.id), at)
+            point = point_at(view, lookup.find(view, talk.id), at)
             made = Recorder(point.tip).fork(_head(view), source=talk.id, as_of=point.log)
         self._append([made])
         count = talk.up_to(at)
@@ -160,7 +159,7 @@ class Conversations(RuleBasedStateMachine):
         if talk is None or not talk.texts():
             return
         with self.ledger.reading() as view:
-            element = point_at(view, finding.find(view, talk.id), None).element
+            element = point_at(view, lookup.find(view, talk.id), None).element
             every = [one for one in forward(view, element) if event_of(one.model) == MESSAGE]
         place = data.draw(st.integers(0, len(every) - 1))
         target = every[place].record.id
@@ -174,15 +173,15 @@ class Conversations(RuleBasedStateMachine):
     def all_is_as_in_the_model(self) -> None:
         """Every session has its messages, its state and its checkpoints, whatever others did."""
         with self.ledger.reading() as view:
-            shown = {one.id: one for one in finding.sessions(view)}
+            shown = {one.id: one for one in lookup.sessions(view)}
             assert shown.keys() == {talk.id for talk in self.talks}
             for talk in self.talks[-5:]:
-                start = finding.find(view, talk.id)
+                start = lookup.find(view, talk.id)
                 element = point_at(view, start, None).element
                 assert _texts(view, element) == talk.texts()
                 assert shown[talk.id].messages == len(talk.texts())
-                assert {one.id for one in finding.checkpoints(view, start)} == talk.points.keys()
-                state = finding.state(view, element)
+                assert {one.id for one in lookup.checkpoints(view, start)} == talk.points.keys()
+                state = lookup.state(view, element)
                 notes = [text for what, text in talk.elements if what == "note"]
                 assert [note.content for note in state.notes] == notes
                 assert state.working_state == talk.last("working_state")
@@ -190,7 +189,7 @@ class Conversations(RuleBasedStateMachine):
 
     def _recorder(self, talk: Talk) -> tuple[Recorder, Unchanged]:
         with self.ledger.reading() as view:
-            tip = tip_of(view, finding.find(view, talk.id))
+            tip = tip_of(view, lookup.find(view, talk.id))
             return Recorder(tip), Unchanged(view.head.size, [], (tip.session,))
 
     def _any(self, data: st.DataObject) -> Talk | None:

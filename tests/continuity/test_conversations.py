@@ -10,15 +10,8 @@ import pytest
 from bank_kit import filled, keep, texts
 from sessions_kit import begun, distilled, say, texts_of, turns
 
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.sessions import branching, looking, recording
-from satchel.actions.sessions.branching import create_checkpoint, fork
-from satchel.actions.sessions.distilling import distill
-from satchel.actions.sessions.looking import diff_sessions, list_sessions, show_session
-from satchel.actions.sessions.operations import set_state as change
-from satchel.actions.sessions.recording import Beginning, begin, record
-from satchel.actions.sessions.remembering import recall_for
-from satchel.continuity.chains import tip_of
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     EmptyInputError,
     LimitError,
@@ -26,14 +19,23 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.ledger.appending.batches import closing
-from satchel.memory.messages import Said
-from satchel.memory.records import Erasure, SessionEvent, Source, Status
-from satchel.memory.times import now
+from satchel.ledger.transaction import closing
+from satchel.model.records import Erasure, SessionEvent, Source, Status
+from satchel.model.text import Said
+from satchel.model.times import now
 from satchel.ports.rows import Row
+from satchel.recall.operations import recall_for
 from satchel.recall.query import Query
-from satchel.seal.sealing import seal
-from satchel.stores.sqlite.reading import View
+from satchel.sessions import branches
+from satchel.sessions import queries as sessions_queries
+from satchel.sessions import record as recording
+from satchel.sessions.branches import create_checkpoint, fork
+from satchel.sessions.chains import tip_of
+from satchel.sessions.distillation import distill
+from satchel.sessions.operations import set_state as change
+from satchel.sessions.queries import diff_sessions, list_sessions, show_session
+from satchel.sessions.record import Beginning, begin, record
+from satchel.stores.sqlite.reader import View
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_any_prefix_is_read_back(bank: OpenBank) -> None:
     """A point is a message: its number, or its id."""
     begun(bank, 12)
     every = texts_of(bank, "talk")
-    ids = [one.id for one in looking.messages_of(bank, "talk")]
+    ids = [one.id for one in sessions_queries.messages_of(bank, "talk")]
     for number in range(13):
         assert texts_of(bank, "talk", str(number)) == every[:number]
         assert texts_of(bank, "talk", f"message:{number}") == every[:number]
@@ -118,7 +120,7 @@ def test_400_turns_take_less_than_two_megabytes(bank: OpenBank) -> None:
     said = turns(400, size=590)
     for start in range(0, 400, 5):
         record(bank, session, said[start : start + 5])
-    assert looking.show_session(bank, session).number == 400
+    assert sessions_queries.show_session(bank, session).number == 400
     assert bytes_in(bank) - before < 2_000_000
 
 
@@ -242,7 +244,7 @@ def test_any_of_five_distillations_can_be_forked_from(bank: OpenBank) -> None:
     points = distilled(bank, session, batches)
     whole = texts_of(bank, session)
     for number, checkpoint in enumerate(points, 1):
-        shown = looking.list_checkpoints(bank, session)[number - 1]
+        shown = sessions_queries.list_checkpoints(bank, session)[number - 1]
         assert (shown.id, shown.number) == (checkpoint, 3 * number)
         with bank.ledger.reading() as view:
             receipts = [one.record.value for one in view.scan() if one.record.type == "receipt"]
@@ -290,7 +292,7 @@ def test_forks_of_forks_go_back_to_any_message_of_any_of_them(bank: OpenBank) ->
     assert texts_of(bank, third) == ["turn 1", "turn 2", "d1"]
     shown = {one.name: (one.depth, one.messages) for one in list_sessions(bank)}
     assert shown == {"talk": (0, 4), "a": (1, 5), "b": (2, 5), "c": (3, 5), "d": (4, 3)}
-    numbers = [one.number for one in looking.messages_of(bank, third)]
+    numbers = [one.number for one in sessions_queries.messages_of(bank, third)]
     assert numbers == [1, 2, 3]
 
 
@@ -358,7 +360,7 @@ def test_a_point_of_another_session_is_none_of_this_one(bank: OpenBank) -> None:
     point = create_checkpoint(bank, other.session, name="elsewhere")
     memory = keep(bank, "a memory")
     forked = fork(bank, one, at="1", name="f").id
-    left = [each.id for each in looking.messages_of(bank, one)][2]
+    left = [each.id for each in sessions_queries.messages_of(bank, one)][2]
     for at in (other.element, point.id, "elsewhere", memory, "distillation:1", "zzz"):
         with pytest.raises(UnknownSessionError):
             fork(bank, one, at=at)
@@ -386,16 +388,16 @@ def test_a_session_is_renamed_and_put_away_without_a_change_to_what_was_said(
 ) -> None:
     """A name is what was said last; what is put away is listed when asked for, and usable."""
     session = begun(bank, 3).session
-    branching.rename_session(bank, "talk", "better")
-    assert branching.rename_session(bank, "better", "better").name == "better"
+    branches.rename_session(bank, "talk", "better")
+    assert branches.rename_session(bank, "better", "better").name == "better"
     size = size_of(bank)
-    branching.rename_session(bank, "better", "better")
+    branches.rename_session(bank, "better", "better")
     assert size_of(bank) == size
-    assert branching.archive_session(bank, "better").archived
+    assert branches.archive_session(bank, "better").archived
     assert not list(list_sessions(bank))
     assert [one.name for one in list_sessions(bank, include_archived=True)] == ["better"]
     say(bank, "better", "still here")
-    assert not branching.archive_session(bank, session, restore=True).archived
+    assert not branches.archive_session(bank, session, restore=True).archived
     assert [one.messages for one in list_sessions(bank)] == [4]
 
 
@@ -427,7 +429,7 @@ def test_a_message_that_was_erased_or_deleted_leaves_a_gap_and_no_more(bank: Ope
     say(bank, session, "fourth", "fifth")
     forked = fork(bank, session, at="4").id
     say(bank, forked, "sixth")
-    ids = [one.id for one in looking.messages_of(bank, session)]
+    ids = [one.id for one in sessions_queries.messages_of(bank, session)]
     note = show_session(bank, session).state.notes[1].id
     for gone in (ids[1], ids[3], note):
         bank.ledger.append([seal(Status(target=gone, state="deleted"))])
@@ -439,7 +441,7 @@ def test_a_message_that_was_erased_or_deleted_leaves_a_gap_and_no_more(bank: Ope
         state = show_session(bank, each).state
         assert [one.content for one in state.notes] == ["one"]
         assert state.working_state == "w"
-    assert [one.number for one in looking.messages_of(bank, forked)] == [1, 5]
+    assert [one.number for one in sessions_queries.messages_of(bank, forked)] == [1, 5]
     say(bank, session, "on")
     assert texts_of(bank, session) == ["turn 1", "fifth", "on"]
 
@@ -457,7 +459,7 @@ def test_a_listing_counts_what_walking_through_each_session_counts(bank: OpenBan
             create_checkpoint(bank, session)
             forked = fork(bank, session, at="1")
             record(bank, forked.id, turns(2))
-    branching.archive_session(bank, "s0")
+    branches.archive_session(bank, "s0")
     found = list_sessions(bank, include_archived=True)
     with bank.ledger.reading() as view:
         starts = view.get([shown.id for shown in found])
@@ -482,7 +484,7 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
     begun_in_turn = [begin(bank, Beginning(name=f"s{number}"), turns(3)) for number in range(60)]
     session = begun_in_turn[-1].session
     create_checkpoint(bank, session)
-    branching.rename_session(bank, session, "the newest")
+    branches.rename_session(bank, session, "the newest")
     rows, asked, scan = list[Row](), list[Any](), View.scan
 
     def counted(*args: Any, **more: Any) -> Iterator[Row]:

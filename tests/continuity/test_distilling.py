@@ -7,25 +7,19 @@ import pytest
 from bank_kit import filled, texts
 from sessions_kit import begun, say, texts_of
 
-from satchel.actions.memories.showing import show
-from satchel.actions.memories.walking import links
-from satchel.actions.opened import OpenBank
-from satchel.actions.receipts.finding import find_receipt, find_receipts
-from satchel.actions.sessions.branching import fork
-from satchel.actions.sessions.distilling import distill
-from satchel.actions.sessions.looking import list_checkpoints, show_session
-from satchel.actions.sessions.recording import record
+from satchel.bank.details import show
+from satchel.bank.links import links
+from satchel.bank.open_bank import OpenBank
+from satchel.crypto.canonical import canonical
 from satchel.errors import EmptyInputError, MalformedError, ValueRefusedError
-from satchel.inference.distilling.extractive import ExtractiveDistiller
-from satchel.memory.messages import Said
-from satchel.ports.inference.distiller import (
-    MOST_FINDINGS,
-    MOST_SUMMARY,
-    Distillate,
-    Finding,
-    Turn,
-)
-from satchel.seal.encoding.jcs import canonical
+from satchel.inference.distillers import ExtractiveDistiller
+from satchel.model.text import Said
+from satchel.ports.inference import MOST_FINDINGS, MOST_SUMMARY, Distillate, Finding, Turn
+from satchel.receipts.archive import find_receipt, find_receipts
+from satchel.sessions.branches import fork
+from satchel.sessions.distillation import distill
+from satchel.sessions.queries import list_checkpoints, show_session
+from satchel.sessions.record import record
 
 
 @pytest.fixture

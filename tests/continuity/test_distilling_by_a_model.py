@@ -10,23 +10,23 @@ from bank_kit import filled, texts
 from model_kit import Model, answering
 from sessions_kit import begun, say
 
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.text_models import distiller_of
-from satchel.actions.memories.showing import show
-from satchel.actions.sessions.distilling import distill
-from satchel.actions.sessions.looking import list_checkpoints
-from satchel.actions.sessions.recording import record
-from satchel.actions.waking.rehydrating import rehydrate_memories
+from satchel.bank.details import show
+from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError, UsageError
-from satchel.memory.messages import Said
-from satchel.memory.parts import TrustClass
-from satchel.ports.inference.distiller import LONGEST_FINDING, MOST_FINDINGS, MOST_SUMMARY
+from satchel.inference.models import distiller_of
+from satchel.model.text import Said
+from satchel.model.values import TrustClass
+from satchel.ports.inference import LONGEST_FINDING, MOST_FINDINGS, MOST_SUMMARY
+from satchel.rehydrate.operations import rehydrate_memories
+from satchel.sessions.distillation import distill
+from satchel.sessions.queries import list_checkpoints
+from satchel.sessions.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from satchel.actions.opened import OpenBank
-    from satchel.actions.sessions.distilling import Distilled
+    from satchel.bank.open_bank import OpenBank
+    from satchel.sessions.distillation import Distilled
 
 
 @pytest.fixture

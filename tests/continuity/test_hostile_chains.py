@@ -7,23 +7,17 @@ import pytest
 from bank_kit import filled, keep
 from sessions_kit import begun, say, texts_of
 
-from satchel.actions.opened import OpenBank
-from satchel.actions.sessions.branching import create_checkpoint, fork
-from satchel.actions.sessions.looking import (
-    diff_sessions,
-    list_checkpoints,
-    list_sessions,
-    show_session,
-)
-from satchel.continuity.drafting import Recorder, about, new_session
-from satchel.continuity.elements import Tip
+from satchel.bank.open_bank import OpenBank
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SatchelError
-from satchel.ledger.appending.batches import closing
-from satchel.memory.messages import Said
-from satchel.memory.records import SessionEvent, Source
-from satchel.memory.times import now
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
+from satchel.ledger.transaction import closing
+from satchel.model.records import SessionEvent, Source
+from satchel.model.text import Said
+from satchel.model.times import now
+from satchel.sessions.branches import create_checkpoint, fork
+from satchel.sessions.drafts import Recorder, about, new_session
+from satchel.sessions.elements import Tip
+from satchel.sessions.queries import diff_sessions, list_checkpoints, list_sessions, show_session
 
 _NOBODY = "blake3:" + "0" * 64
 

@@ -10,19 +10,19 @@ import pytest
 from bank_kit import filled, owner
 from sessions_kit import begun, distilled, say, texts_of
 
-from satchel.actions.banks import admit_writer, create_bank
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.importing.importing import import_file
-from satchel.actions.moving.copies import ExchangeOptions, pull, push
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.sessions.branching import archive_session, create_checkpoint, fork
-from satchel.actions.sessions.looking import list_checkpoints, list_sessions, show_session
-from satchel.actions.sessions.operations import set_state as change
-from satchel.actions.signing import signing_key
-from satchel.actions.upkeep.whole_banks import copy_bank, merge_banks
-from satchel.actions.wiring import writer_key
+from satchel.admin.bank_copy import copy_bank, merge_banks
+from satchel.bank.banks import admit_writer, create_bank
+from satchel.bank.connections import writer_key
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import Settings, load_settings
+from satchel.replication.operations import ExchangeOptions, pull, push
+from satchel.sessions.branches import archive_session, create_checkpoint, fork
+from satchel.sessions.operations import set_state as change
+from satchel.sessions.queries import list_checkpoints, list_sessions, show_session
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
+from satchel.transfer.imports import import_file
 
 Shown = dict[str, Any]
 

@@ -12,8 +12,8 @@ import pytest
 from blake3 import blake3
 from hypothesis import HealthCheck, Phase, settings
 
-from satchel.conformance.stores import beside as promises
-from satchel.conformance.stores.bench import StoreSubject
+from satchel.conformance.stores import side_data as promises
+from satchel.conformance.stores.oracle import StoreSubject
 from satchel.errors import SatchelError
 from satchel.ports.rows import Standing
 from satchel.ports.store import StoreTraits

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, Phase, settings
 from satchel.conformance import connectors as promises
 from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, SatchelError
-from satchel.memory.entries import Entry
-from satchel.memory.parts import Component
-from satchel.memory.records import Model
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.values import Component
 from satchel.ports.connector import Page, Taken
 from satchel.ports.format import Info, Traits
-from satchel.ports.report import Report
-from satchel.seal.records import Sealed
+from satchel.ports.losses import Report
 
 
 class InMemory:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from satchel.conformance.subject import Subject, sealed
-from satchel.memory.entries import Entry, Identity, Semantic
-from satchel.memory.parts import Component, Scope
+from satchel.model.entries import Entry, Identity, Semantic
+from satchel.model.values import Component, Scope
 from satchel.ports.registry import formats
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"

@@ -12,9 +12,9 @@ from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import langgraph_postgres
 from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
-from satchel.memory.entries import Entry
-from satchel.ports.report import Report
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Entry
+from satchel.ports.losses import Report
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import letta_memfs
 from satchel.connectors.letta_memfs import Address, LettaMemfs
-from satchel.memory.entries import Entry
-from satchel.ports.report import Report
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Entry
+from satchel.ports.losses import Report
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import mem0_local
 from satchel.connectors.mem0_address import Address
 from satchel.connectors.mem0_local import Mem0Local
-from satchel.memory.entries import Entry
-from satchel.ports.report import Report
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Entry
+from satchel.ports.losses import Report
 
 
 @pytest.fixture(scope="session")

@@ -14,16 +14,16 @@ from hypothesis import HealthCheck, Phase, settings
 
 from satchel.conformance import formats as promises
 from satchel.conformance.formats import Subject
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats.vendor.mem0 import Mem0
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.parts import Component, Origin
-from satchel.memory.records import Model
+from satchel.formats.mem0 import Mem0
+from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Model
+from satchel.model.values import Component, Origin
 from satchel.ports.format import Reading, Traits, Writing
 from satchel.ports.place import Place, Target
-from satchel.ports.records import RecordSet
-from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.records import Sealed
+from satchel.ports.record_set import RecordSet
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"
 _Items = Iterator[Model | Sealed]

@@ -12,9 +12,9 @@ from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.connectors import qdrant_local
 from satchel.connectors.qdrant_local import Address, QdrantLocal
-from satchel.memory.entries import Entry
-from satchel.ports.report import Report
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Entry
+from satchel.ports.losses import Report
 
 
 @pytest.fixture(scope="session")

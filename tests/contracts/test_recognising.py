@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from satchel.conformance.subject import Subject, sealed
-from satchel.memory.entries import Identity, Semantic
-from satchel.memory.parts import Component, Scope
+from satchel.model.entries import Identity, Semantic
+from satchel.model.values import Component, Scope
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 

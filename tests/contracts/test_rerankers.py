@@ -13,10 +13,10 @@ from satchel.conformance import rerankers as promises
 from satchel.conformance.rerankers import *  # noqa: F403
 from satchel.conformance.rerankers import RerankerSubject
 from satchel.inference.libraries import LibraryReranker
-from satchel.inference.neural.models import cross_encoder_from_folder
+from satchel.inference.onnx import cross_encoder_from_folder
 from satchel.inference.rerankers import TimedReranker
-from satchel.ports.inference.reranker import Reranker
-from satchel.recall.ranking.lexical import LexicalReranker
+from satchel.ports.inference import Reranker
+from satchel.recall.lexical import LexicalReranker
 
 
 class Plain:

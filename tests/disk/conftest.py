@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from folder_kit import neighbour
 
-from satchel.disk.contained import ContainedFolder
+from satchel.runtime.contained_folder import ContainedFolder
 
 
 @pytest.fixture

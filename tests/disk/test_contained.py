@@ -12,8 +12,6 @@ import pytest
 from descriptors_kit import descriptors
 from folder_kit import ACTS, picture
 
-from satchel.disk.contained import ContainedFolder, Listed
-from satchel.disk.opening import Repair
 from satchel.errors import (
     LimitError,
     PathRefusedError,
@@ -22,6 +20,8 @@ from satchel.errors import (
     TargetExistsError,
     UnreadableError,
 )
+from satchel.runtime.contained_folder import ContainedFolder, Listed
+from satchel.runtime.file_access import Repair
 
 Umask = Callable[[int], AbstractContextManager[None]]
 

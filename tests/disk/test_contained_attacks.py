@@ -13,7 +13,6 @@ from folder_kit import ACTS, Act, leftovers, neighbour, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.disk.contained import ContainedFolder, Listed, Place, parts_of
 from satchel.errors import (
     InputError,
     PathRefusedError,
@@ -21,6 +20,7 @@ from satchel.errors import (
     TargetError,
     TargetExistsError,
 )
+from satchel.runtime.contained_folder import ContainedFolder, Listed, Place, parts_of
 
 each_act = pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.disk.databases import keyed
-from satchel.disk.databases.keyed import Keyed
+from satchel.runtime import scratch
+from satchel.runtime.scratch import Keyed
 
 KEYS = st.binary(max_size=3)
 STEPS = st.lists(
@@ -43,7 +43,7 @@ def test_answers_do_not_depend_on_where_the_keys_are(
 
     here = answers()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keyed, "MOST_IN_MEMORY", most)
+        patch.setattr(scratch, "MOST_IN_MEMORY", most)
         assert answers() == here
 
 
@@ -55,10 +55,10 @@ def test_what_is_held_in_memory_is_counted_with_its_keys() -> None:
             before = tracemalloc.get_traced_memory()[0]
             held = Keyed()
             most = 0
-            for number in range(keyed.MOST_IN_MEMORY // 50):
+            for number in range(scratch.MOST_IN_MEMORY // 50):
                 held.add(number.to_bytes(32), value and number.to_bytes(32))
                 most = max(most, tracemalloc.get_traced_memory()[0] - before)
-            assert most < 2 * keyed.MOST_IN_MEMORY
+            assert most < 2 * scratch.MOST_IN_MEMORY
             held.close()
     finally:
         tracemalloc.stop()

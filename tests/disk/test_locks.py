@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 from descriptors_kit import descriptors
 
-from satchel.disk import locks
-from satchel.disk.locks import Holder, ProcessLock
-from satchel.disk.opening import Repair
 from satchel.errors import LockedError, PathRefusedError, SatchelError, TargetError, UsageError
+from satchel.runtime import locks
+from satchel.runtime.file_access import Repair
+from satchel.runtime.locks import Holder, ProcessLock
 
 HOST = os.uname().nodename
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from satchel.disk.outlet import Outlet
-from satchel.disk.reading import OpenFile, open_regular, reading
 from satchel.errors import PathRefusedError, TargetError, UnreadableError
+from satchel.runtime.input import OpenFile, open_regular, reading
+from satchel.runtime.output import Outlet
 
 DATA = bytes(range(256)) * 2000
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from descriptors_kit import descriptors
 
-from satchel.disk import private
-from satchel.disk.opening import Repair, open_folder
-from satchel.disk.private import COMPANIONS, open_private, private_folder, secure_database
 from satchel.errors import PathRefusedError, TargetError, UnreadableError
+from satchel.runtime import private_files
+from satchel.runtime.file_access import Repair, open_folder
+from satchel.runtime.private_files import COMPANIONS, open_private, private_folder, secure_database
 
 Umask = Callable[[int], AbstractContextManager[None]]
 
@@ -374,7 +374,7 @@ def test_a_folder_that_another_makes_at_the_same_moment_is_used(
             raise FileNotFoundError(errno.ENOENT, "not there", str(folder))
         return open_folder(folder)
 
-    monkeypatch.setattr(private, "open_folder", looked)
+    monkeypatch.setattr(private_files, "open_folder", looked)
     assert private_folder(path) == path
     assert len(looks) == 2
     assert mode_of(path) == 0o700

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from satchel.disk.reading import open_regular, reading
-from satchel.disk.spool import Spool
 from satchel.errors import MalformedError, TargetError, UnreadableError
+from satchel.runtime.input import open_regular, reading
+from satchel.runtime.spool import Spool
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from folder_kit import leftovers, neighbour, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.disk.opening import refuse_odd
-from satchel.disk.roots import Roots
 from satchel.errors import (
     ContainmentError,
     PathRefusedError,
@@ -24,6 +22,8 @@ from satchel.errors import (
     TargetExistsError,
     UnreadableError,
 )
+from satchel.runtime.file_access import refuse_odd
+from satchel.runtime.roots import Roots
 
 
 @pytest.fixture

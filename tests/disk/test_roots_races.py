@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from folder_kit import neighbour, picture
 
-from satchel.disk.roots import Roots
 from satchel.errors import PathRefusedError, SatchelError
+from satchel.runtime.roots import Roots
 
 
 @pytest.mark.prove

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import TargetError, TargetExistsError
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
 
 OLD = b"what was there"
 

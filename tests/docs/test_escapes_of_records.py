@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.rehydrate.framing.encoding import SHORT, encoded
+from satchel.rehydrate.frames import SHORT, encoded
 
 _GUIDE = Path(__file__).parent.parent.parent / "docs" / "guides" / "waking-up.md"
 _NAMED = {

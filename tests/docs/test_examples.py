@@ -20,8 +20,8 @@ BLOCK = re.compile(r"^( *)```(console|python)\n(.*?)^ *```$", re.MULTILINE | re.
 NURSERY = """
 import atexit, gc, json, os, sys, threading, traceback
 from importlib import import_module
-from satchel.surfaces.cli.main import main
-from satchel.surfaces.cli._parser import MODULES
+from satchel.cli.main import main
+from satchel.cli._parser import MODULES
 
 def born(words, folder, environment, out, err):
     os.environ.clear()
@@ -51,7 +51,7 @@ def born(words, folder, environment, out, err):
     os._exit(status)  # taking apart what all of them share would take as long as all the rest
 
 for module in MODULES:
-    import_module(f"satchel.surfaces.cli.{module}")
+    import_module(f"satchel.cli.{module}")
 gc.freeze()
 for line in sys.stdin:
     child = os.fork()

@@ -7,12 +7,12 @@ from http_kit import serving
 
 import satchel
 from docs.interfaces import CLASSES, offered
+from satchel.cli._parser import index
 from satchel.files import MemoryStore
-from satchel.surfaces.cli._parser import index
-from satchel.surfaces.mcp.server import server
+from satchel.mcp.server import server
 
 NO_OPERATION = {
-    "Owners": {"propose"},
+    "BankOwners": {"propose"},
     "Satchel": {"open", "close", "hook_counts", "bank"},
     "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files", "owners"},
     "Backups": {"open"},

@@ -10,8 +10,8 @@ import pytest
 import satchel
 from docs.interfaces import CLASSES, offered, table
 from satchel import aio
-from satchel.api.awaited import parts
-from satchel.api.lazy import Deferred
+from satchel.api import awaited
+from satchel.api.operations import Deferred
 from satchel.ports.operations import INTERFACES, Operation, operations
 
 OFFERED = offered()
@@ -66,7 +66,7 @@ def test_no_cell_of_the_table_of_options_is_empty() -> None:
 
 AWAITED = (
     *(aio.Satchel, aio.Bank, aio.Backups, aio.Keys, aio.Agents),
-    *(parts.Sessions, parts.Tokens, parts.Owners, parts.Quarantine, parts.Code),
+    *(awaited.Sessions, awaited.Tokens, awaited.Owners, awaited.Quarantine, awaited.Code),
 )
 
 

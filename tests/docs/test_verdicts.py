@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from satchel.actions.operating.conversions import verify_file
-from satchel.actions.options import Verdict
-from satchel.seal.verify.verification import Finding, Outcome, Verification
+from satchel.artifact.verification import Finding, Outcome, Verification
+from satchel.config.options import Verdict
+from satchel.transfer.conversion_operations import verify_file
 
 _ROOT = Path(__file__).parent.parent.parent
 _SPEC = (_ROOT / "docs" / "spec" / "4-verification.md").read_text("utf-8")

@@ -9,26 +9,26 @@ import pytest
 from bank_kit import filled, keep, texts
 
 from satchel import Satchel, aio
-from satchel.actions.config import load_settings
-from satchel.actions.erasing.choosing import conditions_of
-from satchel.actions.erasing.erasing import Erased, erase
-from satchel.actions.erasing.options import EraseOptions
-from satchel.actions.filing.opened import opened_files
-from satchel.actions.memories.changing import Edit, forget, update
-from satchel.actions.memories.remembering import remember
-from satchel.actions.opened import OpenBank
-from satchel.actions.receipts.finding import find_receipts
-from satchel.actions.wiring import open_ledger
+from satchel.bank.changes import Edit, forget, update
+from satchel.bank.connections import open_ledger
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import remember
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.erasure.erase import Erased, erase
+from satchel.erasure.options import EraseOptions
+from satchel.erasure.selection import conditions_of
 from satchel.errors import TargetExistsError, UnknownMemoryError, UsageError
-from satchel.ledger.appending.batches import closing as closing_of
-from satchel.ledger.examining import examine
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Evidence, Origin, Scope
-from satchel.memory.records import Edge, FileVersion, SessionEvent, Source
-from satchel.memory.times import now
+from satchel.files.bank_files import opened_files
+from satchel.ledger.examination import examine
+from satchel.ledger.transaction import closing as closing_of
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, FileVersion, SessionEvent, Source
+from satchel.model.times import now
+from satchel.model.values import Evidence, Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.store import LaidOpen, Store
-from satchel.seal.sealing import seal
+from satchel.receipts.archive import find_receipts
 from satchel.stores.sqlite import SqliteStore
 
 ABOUT_ADA = 'Ada Lovelace, born 10 December 1815, said "never" to the Marylebone clinic'
@@ -232,8 +232,8 @@ def test_bytes_that_are_left_in_a_file_are_found_and_told(bank: OpenBank) -> Non
 
 def test_copies_that_left_are_named_as_out_of_reach(bank: OpenBank, tmp_path: Path) -> None:
     """The files that receipts say were written of this bank."""
-    from satchel.actions.moving.exported import ExportOptions
-    from satchel.actions.moving.exporting import export
+    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.exports import export
 
     keep(bank, ABOUT_ADA, scope={"user": "ada"})
     export(bank, tmp_path / "left.pam.jsonl", ExportOptions())

@@ -12,27 +12,25 @@ import msgspec
 import pytest
 from bank_kit import filled, keep
 
-from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.listing import list_backups
-from satchel.actions.backing_up.options import (
-    BackupOptions,
-)
-from satchel.actions.backing_up.restoring import restore_backup
-from satchel.actions.backing_up.running import run_backup
-from satchel.actions.config import load_settings
-from satchel.actions.erasing import kinship
-from satchel.actions.erasing.erasing import erase
-from satchel.actions.erasing.options import EraseOptions
-from satchel.actions.filing.opened import opened_files
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.ledger.erasure.finishing import is_unfinished
-from satchel.ledger.examining import examine
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import SessionEvent
+from satchel.backup.listing import list_backups
+from satchel.backup.options import BackupOptions
+from satchel.backup.prune import prune_backups
+from satchel.backup.restore import restore_backup
+from satchel.backup.run import run_backup
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.batches import seal_many
+from satchel.crypto.sealed_records import seal
+from satchel.erasure import selection
+from satchel.erasure.erase import erase
+from satchel.erasure.options import EraseOptions
+from satchel.files.bank_files import opened_files
+from satchel.ledger.erasure import is_unfinished
+from satchel.ledger.examination import examine
+from satchel.model.entries import Semantic
+from satchel.model.records import SessionEvent
+from satchel.model.values import Scope
 from satchel.ports.rows import Filter
-from satchel.seal.sealing import seal
-from satchel.seal.sealing_batches import seal_many
 from satchel.stores.sqlite import SqliteStore
 
 PEOPLE = 50
@@ -76,7 +74,7 @@ def test_an_erasure_that_dies_between_groups_is_ended_by_asking_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Descendants go first, so whatever is left still hangs on something that is left."""
-    monkeypatch.setattr(kinship, "_TOGETHER", 2)
+    monkeypatch.setattr(selection, "_TOGETHER", 2)
     with filled() as bank:
         last = keep(bank, f"ada {SAID.format(0)}", scope={"user": "ada"})
         for at in range(1, 9):

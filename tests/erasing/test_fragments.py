@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.actions.erasing.fragments import LEAST, LONG, Fragments, spoken
+from satchel.erasure.fragments import LEAST, LONG, Fragments, spoken
 
 WORDS = "Ada Lovelace wrote the first programme, for an engine that was never built"
 ANY = st.text(st.characters(exclude_categories=["Cs"]), min_size=LONG, max_size=200)

@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 from bank_kit import keep
 
-from satchel.actions.config import load_settings
-from satchel.actions.encrypting.identities import create_identity, lock_for
-from satchel.actions.erasing.choosing import conditions_of
-from satchel.actions.erasing.erasing import Erased, erase
-from satchel.actions.erasing.inside import Inside
-from satchel.actions.erasing.options import EraseOptions
-from satchel.actions.opened import OpenBank
+from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import load_settings
+from satchel.crypto.age import Lock, Unlocking, encrypt, new_identity
+from satchel.crypto.limits import Limits
+from satchel.erasure.erase import Erased, erase
+from satchel.erasure.fragments import Inside
+from satchel.erasure.options import EraseOptions
+from satchel.erasure.selection import conditions_of
 from satchel.ports.store import Extent
-from satchel.seal.encryption.age import Lock, encrypt, new_identity
-from satchel.seal.encryption.unlocking import Unlocking
-from satchel.seal.limits import Limits
 
 pytestmark = pytest.mark.usefixtures("private_umask")
 

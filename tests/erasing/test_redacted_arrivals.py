@@ -8,23 +8,22 @@ from bank_kit import filled, keep, owner, texts
 from import_kit import bring
 from ledger_kit import created, memories
 
-from satchel.actions.config import load_settings
-from satchel.actions.erasing.options import RedactOptions
-from satchel.actions.erasing.redacting import redact
-from satchel.actions.importing.undoing import undo_import
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.upkeep.whole_banks import copy_bank
-from satchel.actions.verifying import VerifyOptions, verify
+from satchel.admin.bank_copy import copy_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.sealed_records import Sealed, digest, seal
+from satchel.erasure.options import RedactOptions
+from satchel.erasure.redaction import redact
 from satchel.errors import MalformedError, RedactionRefusedError, VerificationError
-from satchel.ledger.examining import examine
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.records import Redaction, Source
-from satchel.memory.times import now
-from satchel.seal.encoding.jcs import canonical_checked
-from satchel.seal.records import Sealed, digest
-from satchel.seal.sealing import seal
+from satchel.ledger.examination import examine
+from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Redaction, Source
+from satchel.model.times import now
 from satchel.stores.memory import MemoryStore
+from satchel.transfer.conversion import VerifyOptions, verify
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
+from satchel.transfer.imports import undo_import
 
 PLAIN, TOKEN = "write to ada@analytical.example", "write to [REDACTED:email:1]"
 

@@ -12,22 +12,25 @@ from bank_kit import filled, keep, owner, texts
 from token_kit import HOLDER, SEMANTIC, may
 
 from satchel import Satchel, aio
-from satchel.actions.config import load_settings
-from satchel.actions.erasing.choosing import conditions_of
-from satchel.actions.erasing.erasing import erase
-from satchel.actions.erasing.options import EraseOptions, RedactOptions
-from satchel.actions.erasing.recovering import kept_age_file, recover_by_identity, recover_by_key
-from satchel.actions.erasing.redacting import Redacted, redact
-from satchel.actions.memories.changing import Edit, update
-from satchel.actions.memories.showing import show
-from satchel.actions.memories.values import Memory
-from satchel.actions.moving.disclosing import disclose_to
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import OpenBank
-from satchel.actions.recalling import recall_memories
-from satchel.actions.signing import create_key
-from satchel.actions.verifying import VerifyOptions, verify
+from satchel.bank.changes import Edit, update
+from satchel.bank.details import show
+from satchel.bank.memory import Memory
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.signing_keys import create_key
+from satchel.config.settings import load_settings
+from satchel.crypto.age import Unlocking, decrypt_bytes, new_identity
+from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.sealed_records import Sealed, digest, open_record, seal, shape_of
+from satchel.erasure.erase import erase
+from satchel.erasure.options import EraseOptions, RedactOptions
+from satchel.erasure.redaction import (
+    Redacted,
+    kept_age_file,
+    recover_by_identity,
+    recover_by_key,
+    redact,
+)
+from satchel.erasure.selection import conditions_of
 from satchel.errors import (
     MalformedError,
     PermissionRefusedError,
@@ -37,19 +40,19 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.examining import Flaw, examine
-from satchel.ledger.repairing import repair
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Redaction, Status
-from satchel.memory.times import now
+from satchel.ledger.examination import Flaw, examine
+from satchel.ledger.repair import repair
+from satchel.model.entries import Semantic
+from satchel.model.records import Redaction, Status
+from satchel.model.times import now
 from satchel.ports.rows import Filter, derive_row
 from satchel.ports.store import LaidOpen, Store
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
-from satchel.seal.encoding.jcs import canonical_checked
-from satchel.seal.encryption.age import decrypt_bytes, new_identity
-from satchel.seal.encryption.unlocking import Unlocking
-from satchel.seal.records import Sealed, digest, open_record, shape_of
-from satchel.seal.sealing import seal
+from satchel.transfer.conversion import VerifyOptions, verify
+from satchel.transfer.disclosure import disclose_to
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 pytestmark = pytest.mark.usefixtures("private_umask")
 
@@ -162,7 +165,7 @@ def test_by_conditions_a_whole_bank_is_gone_through(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group at a time; only those that hold something are touched."""
-    monkeypatch.setattr("satchel.actions.erasing.redacting._TOGETHER", 3)
+    monkeypatch.setattr("satchel.erasure.redaction._TOGETHER", 3)
     for number in range(7):
         keep(bank, f"mail{number}@x.example", scope={"user": "ada"})
         keep(bank, f"mail{number}@y.example", scope={"user": "bob"})
@@ -359,7 +362,7 @@ def test_a_disclosure_of_a_redacted_memory_verifies_against_the_signed_head(
 
 def test_a_copy_of_the_log_has_the_form_too(bank: OpenBank, tmp_path: Path) -> None:
     """Carried before and after: what was carried whole becomes the form there as well."""
-    from satchel.actions.moving.copies import push
+    from satchel.replication.operations import push
 
     mine, later = keep(bank, ADA), keep(bank, f"{ADA} twice")
     settings, other = load_settings(), tmp_path / "other.db"

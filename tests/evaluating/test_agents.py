@@ -11,12 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.agents.agent import Asked, Function
-from satchel.actions.evaluating.agents.command import Command
-from satchel.actions.evaluating.agents.naming import agent_called
-from satchel.actions.evaluating.agents.reader import Reader, choices_of
+from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError, UsageError
+from satchel.evaluation.agents import Asked, Command, Function, Reader, agent_called, choices_of
 
 MEMORY = r"""[memory 1] Recalled memory follows.
 12|Ada drinks oolong.

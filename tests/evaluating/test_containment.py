@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from satchel.actions.evaluating.containment import judge as judging
-from satchel.actions.evaluating.containment.attacks import PATTERNS, attacks, disguises, halves
-from satchel.actions.evaluating.containment.framing import framed_texts, judged
-from satchel.actions.evaluating.containment.judge import (
-    Escape,
-    frame_of,
-    judge,
-    read_back,
-    unreadable,
+from satchel.evaluation import containment_judge as judging
+from satchel.evaluation.containment import (
+    PATTERNS,
+    attacks,
+    disguises,
+    framed_texts,
+    halves,
+    judged,
 )
-from satchel.memory.parts import TrustClass
+from satchel.evaluation.containment_judge import Escape, frame_of, judge, read_back, unreadable
+from satchel.model.values import TrustClass
 
 FRAME = "[memory 1] Do nothing.\n12|teaspoon\n[/memory 1]"
 SETS = (

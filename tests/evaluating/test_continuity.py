@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 from evaluating_kit import small_set
 
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.agents.agent import Asked, Function
-from satchel.actions.evaluating.agents.reader import Reader
-from satchel.actions.evaluating.continuity.carrying import Owner, in_full, told
-from satchel.actions.evaluating.continuity.evaluating import (
+from satchel.config.settings import load_settings
+from satchel.errors import InferenceError, PermissionRefusedError, UsageError
+from satchel.evaluation.agents import Asked, Function, Reader
+from satchel.evaluation.carriers import Owner, in_full, told
+from satchel.evaluation.continuity import (
+    Item,
+    Response,
     Trial,
+    continuities,
     evaluate_fidelity,
     evaluate_transfer,
+    likeness,
     trial,
 )
-from satchel.actions.evaluating.continuity.fidelity import likeness
-from satchel.actions.evaluating.continuity.transfer_score import continuities
-from satchel.actions.evaluating.continuity.trials import Item, Response
-from satchel.actions.evaluating.probes.sets import Probe, probe_set, shipped_sets
-from satchel.actions.inferring.models import embedder_of
-from satchel.errors import InferenceError, PermissionRefusedError, UsageError
+from satchel.evaluation.probes import Probe, probe_set, shipped_sets
+from satchel.recall.models import embedder_of
 
 MODEL = "claude"
 

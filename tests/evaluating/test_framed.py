@@ -6,15 +6,15 @@ import pytest
 from evaluating_kit import write
 from long_turns_kit import write_long_turns
 
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.containment.judge import read_back
-from satchel.actions.evaluating.conversing import comparing, conversed
-from satchel.actions.evaluating.framed import evaluate_framed
-from satchel.actions.evaluating.reading import read_set
-from satchel.actions.inferring.models import embedder_of
+from satchel.config.settings import load_settings
 from satchel.errors import UsageError
-from satchel.rehydrate.asked import Around, Asked
+from satchel.evaluation.containment_judge import read_back
+from satchel.evaluation.context import evaluate_framed
+from satchel.evaluation.datasets import read_set
+from satchel.evaluation.recall import comparing, conversed
+from satchel.recall.models import embedder_of
 from satchel.rehydrate.pipeline import rehydrate
+from satchel.rehydrate.request import Around, Asked
 
 PLAIN = {
     "conversations": [

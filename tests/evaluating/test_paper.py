@@ -6,30 +6,24 @@ from pathlib import Path
 import pytest
 from evaluating_kit import small_set
 
-from satchel.actions.config import load_settings
-from satchel.actions.evaluating.agents.agent import Asked, Function
-from satchel.actions.evaluating.containment.attacks import CANARY
-from satchel.actions.evaluating.continuity.evaluating import (
-    evaluate_fidelity,
-    evaluate_transfer,
-    trial,
-)
-from satchel.actions.evaluating.framed import Budgeted, Framed
-from satchel.actions.evaluating.pages.page import (
+from satchel.config.settings import load_settings
+from satchel.errors import TargetExistsError
+from satchel.evaluation import attacks
+from satchel.evaluation.agents import Asked, Function
+from satchel.evaluation.attacks import injection_table, tampering_table, tokens_table
+from satchel.evaluation.containment import CANARY
+from satchel.evaluation.context import Budgeted, Framed
+from satchel.evaluation.continuity import evaluate_fidelity, evaluate_transfer, trial
+from satchel.evaluation.pages import (
     fidelity_page,
     framed_page,
     paper_page,
     transfer_page,
     write_page,
 )
-from satchel.actions.evaluating.paper import tampering
-from satchel.actions.evaluating.paper.features import features_table
-from satchel.actions.evaluating.paper.injecting import injection_table
-from satchel.actions.evaluating.paper.measuring import Paper, Scale, evaluate_paper
-from satchel.actions.evaluating.paper.mix import MIX, entries
-from satchel.actions.evaluating.paper.tampering import tampering_table, tokens_table
-from satchel.actions.evaluating.probes.sets import probe_set
-from satchel.errors import TargetExistsError
+from satchel.evaluation.paper import Paper, Scale, evaluate_paper, features_table
+from satchel.evaluation.paper_data import MIX, entries
+from satchel.evaluation.probes import probe_set
 
 LOADED = re.compile(
     r"(?:src|href|url|import|srcset)\s*[=(]|https?://|<script|<link|<img", re.IGNORECASE
@@ -84,7 +78,7 @@ def test_a_change_that_is_not_noticed_would_show(
         [3, 3],
         [3, 3],
     ]
-    monkeypatch.setattr(tampering, "_change_field", lambda _entry, _chance: None)
+    monkeypatch.setattr(attacks, "_change_field", lambda _entry, _chance: None)
     assert tampering_table(tmp_path, fields=4, parents=3).rows[0][1:3] == [4, 0]
 
 
@@ -93,7 +87,7 @@ def test_a_token_that_is_taken_though_it_should_not_be_would_show(
 ) -> None:
     """Refused is what the library refuses; an error of another kind is none."""
     assert [row[1:3] for row in tokens_table(2).rows] == [[2, 2]] * 6
-    monkeypatch.setattr(tampering, "_expired", tampering._valid)
+    monkeypatch.setattr(attacks, "_expired", attacks._valid)
     assert tokens_table(2).rows[0][1:3] == [2, 0]
 
 

@@ -10,10 +10,17 @@ from evaluating_kit import PROBES, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.actions.evaluating.probes.judging import MOST_WORDS, is_right, says
-from satchel.actions.evaluating.probes.sets import Probe, ProbeSet, probe_set, shipped_sets
 from satchel.errors import EmptyInputError, MalformedError, SatchelError, UnreadableError
-from satchel.memory.showing import text_of
+from satchel.evaluation.probes import (
+    MOST_WORDS,
+    Probe,
+    ProbeSet,
+    is_right,
+    probe_set,
+    says,
+    shipped_sets,
+)
+from satchel.model.text import text_of
 
 SETS = shipped_sets()
 

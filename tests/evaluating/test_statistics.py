@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from satchel.actions.evaluating.continuity.statistics import mcnemar, resampled, share, sign_flips
+from satchel.evaluation.statistics import mcnemar, resampled, share, sign_flips
 
 
 def test_an_interval_of_a_share_is_wilsons() -> None:

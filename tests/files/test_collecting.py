@@ -15,7 +15,7 @@ from satchel.files import MemoryStore
 from satchel.files.places import place_of
 from satchel.files.remote.objects import MemoryObjects, NotWritten
 from satchel.files.remote.packs import HEAD, PACKS, Head
-from satchel.files.remote.remote_place import RemotePlace
+from satchel.files.remote.store import RemotePlace
 
 Folder = Callable[[], Path]
 

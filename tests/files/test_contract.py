@@ -14,7 +14,7 @@ from satchel.conformance.memory_files import FilesSubject
 from satchel.files import MemoryStore
 from satchel.files.namespace import namespace
 from satchel.files.places import place_of
-from satchel.files.remote.remote_place import RemotePlace
+from satchel.files.remote.store import RemotePlace
 
 
 def _planted(root: str, key: str, data: bytes) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from satchel.cli.main import run
 from satchel.errors import ManyDeletedError, RefusedError, SatchelError
 from satchel.files import MemoryStore
-from satchel.files.exchange.folders import MARKER, keep_alike
-from satchel.files.exchange.memory_stores import Moved, from_memories, to_memories
-from satchel.surfaces.cli.main import run
+from satchel.files.anthropic_stores import Moved, from_memories, to_memories
+from satchel.files.folder_sync import MARKER, keep_alike
 
 Folder = Callable[[], Path]
 

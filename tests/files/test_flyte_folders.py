@@ -14,7 +14,7 @@ from s3_kit import S3Server
 from satchel.files import ConcurrencyError, MemoryStore
 from satchel.files.places import place_of
 from satchel.files.remote.objects import Objects
-from satchel.files.remote.remote_place import RemotePlace
+from satchel.files.remote.store import RemotePlace
 
 
 def flyte_folder(root: Path, **texts: list[str]) -> None:

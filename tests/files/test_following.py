@@ -12,17 +12,15 @@ from bank_kit import keep
 from s3_kit import S3Server
 from transfer_kit import new_bank
 
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.filing import behind
-from satchel.actions.filing.following import compare, follow_into
-from satchel.actions.filing.opened import opened_files
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.recalling import recall_memories
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.config.settings import Settings, load_settings
 from satchel.errors import ConcurrencyError, TargetError
-from satchel.files import MemoryStore
+from satchel.files import MemoryStore, bank_files
+from satchel.files.bank_files import compare, follow_into, opened_files
 from satchel.files.remote.objects import MemoryObjects, Taken
-from satchel.memory.records import FileVersion
+from satchel.model.records import FileVersion
 from satchel.ports.rows import Filter
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
 
 _FILES = Filter(types=frozenset({"file_version"}))
@@ -276,7 +274,7 @@ def test_a_place_that_keeps_one_waiting_keeps_no_question_waiting(
         return None
 
     monkeypatch.setattr(MemoryObjects, "get", slow)
-    monkeypatch.setattr(behind, "_PATIENCE", 0.01)
+    monkeypatch.setattr(bank_files, "_PATIENCE", 0.01)
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}/slow")
     try:
         with opened_bank(load_settings(), "ada", writes=True) as bank:

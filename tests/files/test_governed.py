@@ -11,19 +11,19 @@ from ledger_kit import WRITER
 from token_kit import SEMANTIC, may
 
 from satchel import Satchel
-from satchel.actions.filing.opened import files_of_bank, opened_files
-from satchel.actions.opened import OpenBank
-from satchel.actions.recalling import recall_memories
+from satchel.bank.open_bank import OpenBank
+from satchel.cli.main import run
+from satchel.crypto.tokens import Wildcard
 from satchel.errors import PermissionRefusedError, TokenRevokedError
 from satchel.files import MemoryStore
-from satchel.files.exchange.memory_tool import MemoryTool
-from satchel.files.promoting import Rule, promote_all
+from satchel.files.bank_files import files_of_bank, opened_files
+from satchel.files.memory_tool import MemoryTool
+from satchel.files.promotion import Rule, promote_all
 from satchel.ledger.authority import revoking
 from satchel.ledger.ledger import Ledger
-from satchel.memory.times import now
+from satchel.model.times import now
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
-from satchel.seal.tokens.scope import Wildcard
-from satchel.surfaces.cli.main import run
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.files import MemoryStore, MemoryStoreError
-from satchel.files.exchange.memory_tool import MemoryTool, async_tool_for, tool_for
+from satchel.files.memory_tool import MemoryTool, async_tool_for, tool_for
 
 _SIZE = re.compile(r"^[\d.]+[BKMG]\t", re.MULTILINE)
 

@@ -22,7 +22,7 @@ from s3_kit import S3Server
 
 from satchel.errors import SatchelError, TargetError
 from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
-from satchel.files.remote import remote_place
+from satchel.files.remote import store as remote_place
 from satchel.files.remote.objects import MemoryObjects, NotWritten, Taken
 
 Folder = Callable[[], Path]

@@ -10,7 +10,7 @@ import pytest
 
 from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError
 from satchel.files import MemoryStore
-from satchel.files.promoting import Rule, promote_all
+from satchel.files.promotion import Rule, promote_all
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ import pytest
 from transfer_kit import new_bank
 
 from satchel import Satchel
-from satchel.actions.config import load_settings
-from satchel.actions.filing.following import follow_into
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.recalling import FilePassage, recall_memories
 from satchel.aio import Satchel as Awaited
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.cli.main import run
+from satchel.config.settings import load_settings
 from satchel.errors import MemoryStoreError, ReadOnlyStoreError
 from satchel.files import MemoryStore
-from satchel.memory.parts import TrustClass
+from satchel.files.bank_files import follow_into
+from satchel.model.values import TrustClass
+from satchel.recall.operations import FilePassage, recall_memories
 from satchel.recall.query import Query
-from satchel.surfaces.cli.main import run
 
 _WEATHER = "\n\n".join(f"Paragraph {one} is of the weather." for one in range(400))
 _LONG = f"{_WEATHER}\n\nThe login\r\nexpires at noon.\n\n{_WEATHER}"

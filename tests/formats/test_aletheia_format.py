@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from satchel.conformance.apparatus import leaves
+from satchel.conformance.formats import leaves
 from satchel.conformance.subject import Subject, Taken, sealed, source_of
+from satchel.crypto.value_domain import restore
 from satchel.errors import LimitError, MalformedError
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge, FileVersion, GraphNode, Model, SessionEvent
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEvent
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.encoding.carry import restore
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"
 SUBJECT = Subject("aletheia", formats["aletheia"], SAMPLES)

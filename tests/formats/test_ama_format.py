@@ -19,19 +19,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import satchel
-from satchel.conformance.apparatus import comparable
+from satchel.conformance.formats import comparable
 from satchel.conformance.subject import Subject
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import Sealed, as_model, seal
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UnreadableError
-from satchel.formats._ama.member import exact_line_of, line_of
-from satchel.memory.entries import Entry, Episodic, Procedural, Semantic
-from satchel.memory.parts import Entity, Evidence, Origin, TrustClass
-from satchel.memory.records import Edge
+from satchel.formats._ama import exact_line_of, line_of
+from satchel.model.entries import Entry, Episodic, Procedural, Semantic
+from satchel.model.records import Edge
+from satchel.model.values import Entity, Evidence, Origin, TrustClass
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.seal.limits import Limits
-from satchel.seal.records import Sealed, as_model
-from satchel.seal.sealing import seal
 
 MODEL = "text-embedding-3-small"
 

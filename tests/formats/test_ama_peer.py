@@ -12,11 +12,11 @@ from import_kit import bring
 
 from benchmarks import data, peers
 from satchel import Satchel
-from satchel.actions.config import load_settings
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
-from satchel.memory.entries import Procedural
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.model.entries import Procedural
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 

@@ -12,12 +12,12 @@ import pytest
 from amplihack_kit import tables_in
 
 from satchel.conformance.subject import Subject, record_set
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError, UsageError
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 DATABASE, FLAT = formats["amplihack_db"], formats["amplihack_flat"]
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"

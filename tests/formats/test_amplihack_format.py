@@ -16,19 +16,19 @@ from hypothesis import strategies as st
 from satchel.conformance.strategies import records as any_records
 from satchel.conformance.strategies import structs
 from satchel.conformance.subject import Subject, record_set, sealed
+from satchel.crypto.sealed_records import seal
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Model
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Edge, Model
+from satchel.model.values import Origin, Scope
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.sealing import seal
 
 if TYPE_CHECKING:
-    from satchel.ports.report import Report
-    from satchel.seal.records import Sealed
+    from satchel.crypto.sealed_records import Sealed
+    from satchel.ports.losses import Report
 
 AMPLIHACK = formats["amplihack"]
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats.vendor.amplihack_graph import FORMAT
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.records import Edge
+from satchel.formats.amplihack_graph import FORMAT
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Edge
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats

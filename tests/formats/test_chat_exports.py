@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from import_kit import bring
 
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import (
     EmptyInputError,
     InputError,
@@ -22,15 +24,12 @@ from satchel.errors import (
     PathRefusedError,
     UnknownFormatError,
 )
-from satchel.formats._chats.chatgpt import facts_in
-from satchel.formats._chats.fields import moment_of
-from satchel.formats._chats.paragraphs import paragraphs
+from satchel.formats._chats.fields import moment_of, paragraphs
+from satchel.formats.chatgpt import facts_in
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.limits import Limits
-from satchel.seal.records import Sealed
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _THEN = 1_772_355_600.0

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnknownFormatError
 from satchel.formats._chats.fields import moment_of
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 _THEN = 1_772_355_600.0
 _ISO = "2026-03-01T09:00:00.000000Z"

@@ -16,16 +16,16 @@ from import_kit import bring, texts
 
 import satchel
 from benchmarks import peers
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
 from satchel.conformance.subject import sealed
 from satchel.errors import InputError, MalformedError, UsageError
-from satchel.formats._frameworks.payloads import payload_of
-from satchel.memory.entries import Entry, Episodic, Semantic
-from satchel.memory.parts import Scope
+from satchel.formats._points import payload_of
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.values import Scope
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "chroma_work.py"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, PathRefusedError
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 _THEN = "2026-03-01T09:00:00.000000Z"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from satchel.errors import MalformedError
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
 
 _THEN = "2026-03-01T09:00:00.125Z"
 

@@ -16,21 +16,21 @@ from graphs_kit import files_in
 
 import satchel
 from benchmarks import peers
-from satchel.actions.config import load_settings
-from satchel.actions.paths.folders import input_to_read
+from satchel.config.settings import load_settings
 from satchel.conformance.subject import sealed, source_of
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, LimitError
-from satchel.formats.graphs.cognee import FORMAT
-from satchel.memory.entries import Episodic, Identity, Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Model, SessionEvent
+from satchel.formats.cognee import FORMAT
+from satchel.model.entries import Episodic, Identity, Semantic
+from satchel.model.records import Model, SessionEvent
+from satchel.model.values import Origin, Scope
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.records import Sealed
+from satchel.transfer.folders import input_to_read
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "cognee"
 _PEER = Path(peers.__file__).parent / "peers" / "cognee_archive.py"

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError, UnknownFormatError
-from satchel.formats._chats.google.pages import words_of
-from satchel.formats._chats.google.times import moment_in
+from satchel.formats._google_pages import words_of
+from satchel.formats.gemini import moment_in
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "gemini"
 

@@ -12,12 +12,12 @@ from typing import Any
 import ladybug
 import pytest
 
+from satchel.crypto.limits import Limits
 from satchel.errors import LimitError, MalformedError, MissingExtraError
-from satchel.formats._graph_files import child, engines
-from satchel.formats._graph_files.rows import TABLES, graph_file, rows_of
+from satchel.formats import _graph_child, _graph_files
+from satchel.formats._graph_files import TABLES, graph_file, rows_of
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
-from satchel.seal.limits import Limits
 from satchel.stores.ladybug import LadybugStore
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"
@@ -190,7 +190,7 @@ def test_a_file_that_ends_the_engine_ends_no_more_than_that(
     """As a segmentation fault does."""
     crashing = tmp_path / "crashing.py"
     crashing.write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-    monkeypatch.setattr(child, "__file__", str(crashing))
+    monkeypatch.setattr(_graph_child, "__file__", str(crashing))
     with pytest.raises(MalformedError, match="crashed while"):
         read(unpacked("amplihack-kuzu-39", tmp_path / "old"))
 
@@ -237,7 +237,7 @@ def test_an_engine_that_is_missing_is_named_with_how_to_install_it(
 ) -> None:
     """Before anything is copied."""
     path = unpacked(f"amplihack-{name}", tmp_path / "old")
-    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    monkeypatch.setattr(_graph_files, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError) as error:
         read(path)
     assert f"satchel[{extra}]" in (error.value.hint or "")

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 import satchel
 from benchmarks import peers
+from satchel.artifact.writer import Header
 from satchel.conformance.subject import sealed, source_of
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats.graphs.graphiti import FORMAT
-from satchel.memory.entries import Entry, Episodic, Semantic
-from satchel.memory.parts import Entity, Origin, Scope
-from satchel.memory.records import Edge, Model
+from satchel.formats.graphiti import FORMAT
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Edge, Model
+from satchel.model.values import Entity, Origin, Scope
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.artifact.writing import Header
-from satchel.seal.records import Sealed
 
 _TESTS = Path(__file__).parent.parent
 _SAMPLES = _TESTS / "data" / "formats" / "graphiti"

@@ -17,19 +17,19 @@ from import_kit import bring, texts
 
 import satchel
 from benchmarks import peers
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
 from satchel.conformance.subject import sealed
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
-from satchel.formats._frameworks.checkpoints.packed import unpacked
-from satchel.formats._frameworks.namespaces import as_they_were, joined, labels_of
-from satchel.memory.entries import Entry, Episodic, Semantic
-from satchel.memory.parts import Origin, Scope
+from satchel.formats._langgraph import as_they_were, joined, labels_of
+from satchel.formats._msgpack import unpacked
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.values import Origin, Scope
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _STORE = _SAMPLES / "langgraph" / "good-store.db"

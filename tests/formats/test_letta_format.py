@@ -9,17 +9,17 @@ import pytest
 
 import satchel
 from satchel.conformance.subject import sealed, source_of
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats.vendor.letta import FORMAT
-from satchel.memory.entries import Identity, Semantic
-from satchel.memory.parts import Origin
-from satchel.memory.records import GraphNode, Model
+from satchel.formats.letta import FORMAT
+from satchel.model.entries import Identity, Semantic
+from satchel.model.records import GraphNode, Model
+from satchel.model.values import Origin
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"
 

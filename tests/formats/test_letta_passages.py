@@ -7,16 +7,16 @@ from typing import Any
 
 import satchel
 from satchel.conformance.subject import sealed
-from satchel.formats.graphs.letta_passages import FORMAT
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Model
+from satchel.crypto.sealed_records import Sealed
+from satchel.formats.letta_passages import FORMAT
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Model
+from satchel.model.values import Origin, Scope
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta_passages"
 

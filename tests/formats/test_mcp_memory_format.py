@@ -15,14 +15,14 @@ import satchel
 from benchmarks import peers
 from satchel.conformance.subject import sealed
 from satchel.errors import LockedError, MalformedError
-from satchel.formats.vendor.mcp_memory import FORMAT
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.parts import Entity, Origin
+from satchel.formats.mcp_memory import FORMAT
+from satchel.model.entries import Entry, Semantic
+from satchel.model.values import Entity, Origin
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
 
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[dict[str, Any]], Report]:

@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 import satchel
 from benchmarks import peers
 from satchel.conformance.subject import sealed
+from satchel.crypto.batches import seal_many
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import InputError, MalformedError, ValueRefusedError
 from satchel.formats import _mem0
-from satchel.memory.entries import Entry, PlainSemantic, Procedural, Semantic
-from satchel.memory.parts import Origin, Scope
+from satchel.model.entries import Entry, PlainSemantic, Procedural, Semantic
+from satchel.model.values import Origin, Scope
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.sealing_batches import seal_many
 
 _MEM0 = formats["mem0"]
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_get_all.py"

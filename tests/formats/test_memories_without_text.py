@@ -11,10 +11,10 @@ import pytest
 from import_kit import bring, opened, texts
 
 import satchel
+from satchel.artifact.verification import Outcome
 from satchel.errors import MalformedError
-from satchel.memory.entries import Entry
+from satchel.model.entries import Entry
 from satchel.ports.rows import Filter
-from satchel.seal.verify.verification import Outcome
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 

@@ -12,20 +12,18 @@ from hypothesis import strategies as st
 
 from satchel.conformance.strategies import HOSTILE_TEXTS, texts
 from satchel.conformance.subject import sealed
+from satchel.crypto.value_domain import carry
 from satchel.errors import MalformedError, PathRefusedError, TargetError, TargetExistsError
-from satchel.formats._notes.block import parted
-from satchel.formats._notes.bullets import Item, items_in, lines_of
-from satchel.formats._notes.fact import Fact
-from satchel.formats._notes.front import scalar, spelled, split, values_in
-from satchel.formats._notes.index import index_in, renewed
-from satchel.memory.entries import Entry, Episodic, Identity, Procedural, Semantic
-from satchel.memory.parts import Component, Origin
+from satchel.formats._note_folders import index_in, renewed
+from satchel.formats._notes import Fact, Item, items_in, lines_of, scalar, spelled, split, values_in
+from satchel.formats.agents_md import parted
+from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic
+from satchel.model.values import Component, Origin
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.encoding.carry import carry
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.encoding.notation import numbers_of, with_numbers
-from satchel.seal.verify.verification import Outcome
+from satchel.artifact.verification import Outcome
+from satchel.config.settings import load_settings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.notation import numbers_of, with_numbers
+from satchel.transfer.conversion import ConvertOptions, convert
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 ODD = (

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from satchel.crypto.sealed_records import Sealed
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 _SAMPLE = Path(__file__).parent.parent / "data" / "formats" / "openmemory" / "good-memories.json"
 

@@ -13,27 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.artifact.judge import verify_file
+from satchel.artifact.pam_sdk.layout import COMPONENTS, EVENT_TYPES, LANGUAGES, root_hash
+from satchel.artifact.pam_sdk.writer import dump_json, make_document, make_entry
+from satchel.artifact.verification import Outcome, TrustPolicy
+from satchel.artifact.writer import ArtifactBuilder
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
-from satchel.formats.standard.pam_sdk import FORMAT
-from satchel.memory.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Entity, Origin, Scope, TrustClass
-from satchel.memory.records import Edge, Model, Source, Status
+from satchel.formats.pam_sdk import FORMAT
+from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import Edge, Model, Source, Status
+from satchel.model.values import Entity, Origin, Scope, TrustClass
 from satchel.ports.format import Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
-from satchel.ports.records import RecordSet
+from satchel.ports.record_set import RecordSet
 from satchel.ports.registry import formats
-from satchel.ports.report import Report
-from satchel.seal.artifact.writing import ArtifactBuilder
-from satchel.seal.judging import verify_file
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.profiles.pam_sdk_hashing import root_hash
-from satchel.seal.profiles.pam_sdk_shape import COMPONENTS, EVENT_TYPES, LANGUAGES
-from satchel.seal.profiles.pam_sdk_writing import dump_json, make_document, make_entry
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "pam_sdk"
 AT = "2026-01-02T03:04:05+00:00"

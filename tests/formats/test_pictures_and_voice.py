@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from import_kit import bring
 
-from satchel.memory.entries import Semantic
-from satchel.memory.messages import attachments_in, spoken_in, words_of
-from satchel.memory.records import SessionEvent
+from satchel.model.entries import Semantic
+from satchel.model.records import SessionEvent
+from satchel.model.text import attachments_in, spoken_in, words_of
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -73,7 +73,7 @@ def test_a_spoken_conversation_is_shown_and_distilled_in_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`sessions show` and `distill` see the words and name the attachment."""
-    from satchel.surfaces.cli.main import run
+    from satchel.cli.main import run
 
     spoken = {"content_type": "multimodal_text", "parts": [_SPOKEN, _SOUND]}
     reply = {"content_type": "text", "parts": ["I will remember that you are allergic."]}

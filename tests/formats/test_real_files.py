@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from import_kit import bring
 
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
 from satchel.connectors._qdrant import Folder
 from satchel.errors import UnknownFormatError
 from satchel.ports.place import Place
@@ -141,7 +141,7 @@ def test_inspect_names_what_a_mixed_archive_has_besides(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As an import of it would."""
-    from satchel.surfaces.cli.main import run
+    from satchel.cli.main import run
 
     talk = {
         "conversation_id": "c",

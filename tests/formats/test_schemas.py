@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from token_kit import BANK, NOW, OWNER, SEMANTIC, chain_of, child_of, later
 
+from satchel.artifact.reader import MAGIC
 from satchel.conformance.strategies import records, simplest
 from satchel.conformance.subject import KEY, sealed
-from satchel.memory.records import RECORD_CLASSES, Model
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.token_chain import signed_list
+from satchel.crypto.tokens import Tags, entries_clause
+from satchel.model.records import RECORD_CLASSES, Model
 from satchel.ports.format import Writing
 from satchel.ports.place import Target
 from satchel.ports.registry import formats
-from satchel.screen.redacting import Redacting
-from satchel.seal.artifact.opening import MAGIC
-from satchel.seal.sealing import seal
-from satchel.seal.tokens.revocations import signed_list
-from satchel.seal.tokens.scope import Tags, entries_clause
+from satchel.screening.redaction import Redacting
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 _NAMES = [path.stem for path in sorted(_SCHEMAS.glob("*.json"))]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.paths.folders import input_to_read
+from satchel.config.settings import load_settings
 from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
 from satchel.errors import SatchelError as Refusal
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
+from satchel.transfer.folders import input_to_read
 
 pytestmark = pytest.mark.shared
 

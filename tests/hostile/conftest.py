@@ -9,21 +9,14 @@ import cbor2
 import msgspec
 import pytest
 
-from satchel.memory.entries import Episodic, Identity, Semantic
-from satchel.memory.records import Model, Source, Status
-from satchel.seal.artifact.opening import MAGIC, PREAMBLE, Encoding
-from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, rank
-from satchel.seal.artifact.writing import (
-    ArtifactBuilder,
-    compressing,
-    sign_statement,
-    write_artifact,
-)
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.records import Sealed, digest
-from satchel.seal.sealing import seal, seeded_nonces
-from satchel.seal.signing.envelope import Signature
-from satchel.seal.signing.key import SigningKey
+from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, rank
+from satchel.artifact.reader import MAGIC, PREAMBLE, Encoding
+from satchel.artifact.writer import ArtifactBuilder, compressing, sign_statement, write_artifact
+from satchel.crypto.canonical import canonical
+from satchel.crypto.sealed_records import Sealed, digest, seal, seeded_nonces
+from satchel.crypto.signatures import Signature, SigningKey
+from satchel.model.entries import Episodic, Identity, Semantic
+from satchel.model.records import Model, Source, Status
 
 TIME = "2026-01-02T03:04:05.000006Z"
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
 
 if TYPE_CHECKING:
-    from satchel.seal.signing.key import SigningKey
+    from satchel.crypto.signatures import SigningKey
     from tests.hostile.conftest import Value
 
 DEEP = 100_000
@@ -363,7 +363,7 @@ def test_a_header_of_another_shape_is_refused(
     """Each alone and both together, in every encoding."""
     from dataclasses import replace
 
-    from satchel.seal.artifact.opening import Encoding
+    from satchel.artifact.reader import Encoding
 
     for encoding in Encoding:
         refused(replace(value, statement=statement).encoded(encoding))

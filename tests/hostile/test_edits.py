@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from satchel.artifact.judge import verify_file
+from satchel.artifact.reader import Encoding
+from satchel.artifact.verification import Outcome, TrustPolicy
+from satchel.artifact.verifier import Request
+from satchel.artifact.writer import sign_statement
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.writing import sign_statement
-from satchel.seal.judging import verify_file
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome
-from satchel.seal.verify.verifying import Request
 
 if TYPE_CHECKING:
     from tests.hostile.conftest import Value

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from satchel.artifact.judge import verify_file
+from satchel.artifact.reader import opening
+from satchel.artifact.verification import TrustPolicy
+from satchel.artifact.verifier import Request
+from satchel.crypto.limits import DEFAULT_LIMITS
 from satchel.errors import SatchelError
-from satchel.seal.artifact.opening import opening
-from satchel.seal.judging import verify_file
-from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verifying import Request
 
 NAMES = ["pam.jsonl", "pam", "pam.cbor", "pam.jsonl.gz"]
 DEPTHS = [pytest.param(False, id="trusted"), pytest.param(True, id="deep")]

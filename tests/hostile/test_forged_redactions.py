@@ -16,19 +16,17 @@ from import_kit import bring
 from ledger_kit import created
 from sealing_kit import MemoryLog, entry, hash_of, redacted, sealed_file, sections
 
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto.canonical import canonical
+from satchel.crypto.redaction import signed_redaction
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import RedactionRefusedError, SatchelError, VerificationError
 from satchel.ledger.authority import ADOPTED, Decision, Point, admission, deciding, ending
-from satchel.ledger.examining import examine
-from satchel.memory.entries import Entry
-from satchel.memory.records import Erasure, Receipt, Redaction, Source
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.records import Sealed
-from satchel.seal.redacted_forms import signed_redaction
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome, Verification
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.ledger.examination import examine
+from satchel.model.entries import Entry
+from satchel.model.records import Erasure, Receipt, Redaction, Source
 from satchel.stores.memory import MemoryStore
 
 OWNER, EVE = (SigningKey.from_seed(bytes([number]) * 32) for number in (7, 8))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
 
 RECORDS = 600
 OLD = b"what was there"
@@ -40,7 +40,7 @@ elif moment == "fsync of the folder":
 else:
     sys.addaudithook(hook)
 
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
 sys.exit(run(arguments))
 """
 
@@ -122,7 +122,7 @@ def test_a_target_that_outgrows_what_the_system_allows_is_an_error(
     bounded = (
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
-        "from satchel.surfaces.cli.main import run\n"
+        "from satchel.cli.main import run\n"
         "sys.exit(run(sys.argv[1:]))"
     )
     words = ["convert", str(source), str(target), "--overwrite", "--json"]

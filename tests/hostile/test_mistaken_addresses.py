@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
 
 
 @pytest.fixture(autouse=True)

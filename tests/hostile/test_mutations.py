@@ -17,23 +17,22 @@ import msgspec
 import pytest
 from token_kit import HOLDER, SEMANTIC, chain_of, child_of
 
+from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS
+from satchel.artifact.judge import verify_file
+from satchel.artifact.reader import Encoding
+from satchel.artifact.verification import TrustPolicy
+from satchel.artifact.verifier import Request
+from satchel.artifact.writer import sign_statement
+from satchel.crypto import keyring
+from satchel.crypto.age import Lock, Unlocking, decrypt, encrypt, new_identity
+from satchel.crypto.canonical import canonical
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.token_chain import opened
+from satchel.crypto.tokens import payload_value
 from satchel.errors import EncryptionError, InputError, MalformedError, TokenError
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.records import Edge, Status, Token
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS
-from satchel.seal.artifact.writing import sign_statement
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.encryption.age import Lock, decrypt, encrypt, new_identity
-from satchel.seal.encryption.unlocking import Unlocking
-from satchel.seal.judging import verify_file
-from satchel.seal.sealing import seal
-from satchel.seal.signing import wrapping
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tokens.chain import opened
-from satchel.seal.tokens.token import payload_value
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verifying import Request
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Edge, Status, Token
 from tests.hostile.conftest import Value
 
 pytestmark = pytest.mark.usefixtures("private_umask")
@@ -236,8 +235,8 @@ def test_the_encrypted_form_flipped_and_cut_is_refused_or_the_same(
     step: int,
 ) -> None:
     """Every byte and length: what is not covered is a time before the data that nobody reads."""
-    monkeypatch.setattr(wrapping, "_OPS", 1)
-    monkeypatch.setattr(wrapping, "_MEMORY", 8192)
+    monkeypatch.setattr(keyring, "_OPS", 1)
+    monkeypatch.setattr(keyring, "_MEMORY", 8192)
     identity, recipient = new_identity()
     (tmp_path / "id").write_text(identity)
     (tmp_path / "id").chmod(0o600)

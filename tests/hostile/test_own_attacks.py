@@ -16,15 +16,15 @@ from canary_kit import filled as canaries_in
 from fastapi.testclient import TestClient
 from http_kit import serving
 
-from satchel.actions.bank_health import check_banks
-from satchel.actions.config import load_settings
-from satchel.actions.opened import opened_bank
-from satchel.api.satchel import Satchel
+from satchel.admin.bank_health import check_banks
+from satchel.api.store import Satchel
+from satchel.bank.open_bank import opened_bank
+from satchel.cli.main import run
+from satchel.config.settings import load_settings
 from satchel.errors import SatchelError, StoreError
 from satchel.files import MemoryStore
 from satchel.files.places import place_of
-from satchel.files.remote.remote_place import RemotePlace
-from satchel.surfaces.cli.main import run
+from satchel.files.remote.store import RemotePlace
 
 MCP = {"Accept": "application/json, text/event-stream"}
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.actions.config import load_settings
-from satchel.errors import ConfigError, StoreError
-from satchel.errors.addresses import shown_address, shown_host, shown_text
-from satchel.surfaces.cli.main import run
+from satchel.cli.main import run
+from satchel.config.settings import load_settings
+from satchel.errors import ConfigError, StoreError, shown_address, shown_host, shown_text
 
 SECRET = "HUNTER" + "TWO"
 FORMS = (

@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 from http_kit import Served
 from mcp import Client
 
-from satchel.actions.config import load_settings
-from satchel.api.satchel import Satchel
-from satchel.surfaces.cli.main import run
-from satchel.surfaces.mcp.asking import Asker
-from satchel.surfaces.mcp.server import server
+from satchel.api.store import Satchel
+from satchel.cli.main import run
+from satchel.config.settings import load_settings
+from satchel.mcp.principal import Asker
+from satchel.mcp.server import server
 
 SUGAR, MILK, FERRY = "Ada takes tea without sugar", "Ada takes tea with milk", "the ferry leaves"
 

@@ -11,7 +11,7 @@ from http_kit import example_of, serving, where_of
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case
 
-from satchel.surfaces.http.guard import Bounds
+from satchel.http.guard import Bounds
 
 
 def _tried(examples: int, *, some: int | None = None) -> int:

@@ -6,8 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 from http_kit import Served
 
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing.key import SigningKey
+from satchel.crypto.canonical import canonical
+from satchel.crypto.signatures import SigningKey
 
 BANK = "/v1/banks/assistant"
 

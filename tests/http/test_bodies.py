@@ -15,9 +15,9 @@ import pytest
 from server_kit import Server, server
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, later
 
-from satchel.memory.times import now
-from satchel.seal.encoding.jcs import canonical
-from satchel.surfaces.http.clients.connections import Connections
+from satchel.crypto.canonical import canonical
+from satchel.http.connections import Connections
+from satchel.model.times import now
 
 ADMIN = "0123456789abcdef0123456789abcdef"
 SHOWN = {"Authorization": f"Bearer {ADMIN}"}

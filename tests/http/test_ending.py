@@ -18,9 +18,9 @@ from fastapi.testclient import TestClient
 from http_kit import Served, serving
 from server_kit import server
 
-from satchel.surfaces.http.app import application, begin_to_end
-from satchel.surfaces.http.counting import Counting
-from satchel.surfaces.http.serving import _Server
+from satchel.http.app import application, begin_to_end
+from satchel.http.metrics import Counting
+from satchel.http.server import _Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

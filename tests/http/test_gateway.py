@@ -11,13 +11,13 @@ from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Proving, Served, serving
 from s3_kit import s3_server
 
+from satchel.crypto.canonical import canonical
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import UsageError
 from satchel.files import MemoryStore
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.http.answers import problem_of
-from satchel.surfaces.http.guard import Bounds
-from satchel.surfaces.http.places import OPERATOR, Places, Principal
+from satchel.http.answers import problem_of
+from satchel.http.guard import Bounds
+from satchel.http.quotas import OPERATOR, Places, Principal
 
 SHOWN = "what the operator shows"
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}

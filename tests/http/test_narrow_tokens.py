@@ -10,8 +10,8 @@ from canary_kit import OTHER, OWN, Canaries, filled
 from fastapi.testclient import TestClient
 from http_kit import Served, example_of, serving, where_of
 
-from satchel.actions.config import load_settings
-from satchel.surfaces.http.guard import Bounds
+from satchel.config.settings import load_settings
+from satchel.http.guard import Bounds
 
 FOR_ANYBODY = ("/healthz", "/readyz", "/v1/about", "/v1/formats", "/v1/openapi.json")
 MCP = {"Accept": "application/json, text/event-stream"}

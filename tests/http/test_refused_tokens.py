@@ -14,22 +14,20 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import TextContent
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, grant, later
 
-from satchel.actions.config import load_settings
-from satchel.actions.memories.operations import RememberOptions
-from satchel.actions.recall import RecallOptions
-from satchel.actions.signing import signing_key
-from satchel.api.satchel import Satchel, opened
-from satchel.memory.times import now
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tokens.chain import Chain, linked
-from satchel.seal.tokens.chain import opened as chain_in
-from satchel.seal.tokens.possession import prove
-from satchel.seal.tokens.scope import Tags, Wildcard
-from satchel.seal.tokens.token import Permission, signed_token
-from satchel.surfaces.http.gateway import PROOF, TOKEN, asked_of
-from satchel.surfaces.mcp.asking import Asker
-from satchel.surfaces.mcp.tools import Tools
+from satchel.api.store import Satchel, opened
+from satchel.bank.operations import RememberOptions
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.token_chain import Chain, linked, prove
+from satchel.crypto.token_chain import opened as chain_in
+from satchel.crypto.tokens import Permission, Tags, Wildcard, signed_token
+from satchel.http.gateway import PROOF, TOKEN, asked_of
+from satchel.mcp.principal import Asker
+from satchel.mcp.tools import Tools
+from satchel.model.times import now
+from satchel.recall.operations import RecallOptions
 
 TEA, SAFE = "Ada drinks tea", "the safe is behind the stove"
 DRINKS = Tags(any_of=("drinks",))

@@ -6,12 +6,12 @@ import pytest
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Served, serving
 
-from satchel.actions.config import load_settings
-from satchel.actions.encrypting.identities import create_identity, lock_for
-from satchel.actions.operating.at_rest import encrypt_store
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.http.guard import Bounds
+from satchel.bank.identities import create_identity, lock_for
+from satchel.config.settings import load_settings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.signatures import SigningKey
+from satchel.http.guard import Bounds
+from satchel.replication.encryption import encrypt_store
 
 SETTINGS = "/v1/settings"
 

@@ -17,8 +17,8 @@ import pytest
 import uvicorn
 from http_kit import Served, serving
 
-from satchel.surfaces.http.clients.patience import impatient
-from satchel.surfaces.http.guard import Bounds
+from satchel.http.connections import impatient
+from satchel.http.guard import Bounds
 
 SLOW = Bounds(
     head_seconds=0.4, take_seconds=0.4, body_seconds=0.4, at_once=1, per_second=0, patience=60.0

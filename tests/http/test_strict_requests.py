@@ -10,10 +10,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Served, example_of, serving, where_of
 
-from satchel.seal.signing.did import public_key
-from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.http.admission import Access, Route, Takes
-from satchel.surfaces.http.guard import Bounds
+from satchel.crypto.signatures import SigningKey, public_key
+from satchel.http.admission import Access, Route, Takes
+from satchel.http.guard import Bounds
 
 MCP = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 

@@ -14,17 +14,14 @@ import pytest
 from http_kit import Proving, Served, serving
 from server_kit import Server, server
 
-from satchel.actions.config import load_settings
-from satchel.actions.serving.several import require_servable
-from satchel.disk.databases.board import FileBoard
+from satchel.bank.job_registry import Board, FileBoard, StoreBoard, require_servable
+from satchel.config.settings import load_settings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import TokenError, TokenRevokedError, UsageError
-from satchel.jobs.board import StoreBoard
-from satchel.ports.serving.board import Board
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing.key import SigningKey
+from satchel.http.jobs import Works
+from satchel.http.rate_limits import Rates
 from satchel.stores.memory import MemoryStore
-from satchel.surfaces.http.rates import Rates
-from satchel.surfaces.http.works import Works
 
 BANK = "/v1/banks/assistant"
 
@@ -80,8 +77,8 @@ def test_a_bank_that_was_renamed_elsewhere_is_not_taken_for_another(
     both: tuple[Served, Served],
 ) -> None:
     """A worker that has it open from before looks again; so what is meant for one bank, it gets."""
-    from satchel.actions.banks import rename_bank
-    from satchel.actions.signing import signing_key
+    from satchel.bank.banks import rename_bank
+    from satchel.bank.signing_keys import signing_key
 
     one, other = both
     assert other.client().get(BANK).json()["memories"] == 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from satchel.inference.entities.rules import MODEL, RuleExtractor
+from satchel.inference.entities import MODEL, RuleExtractor
 
 _DATA = Path(__file__).parent.parent / "data" / "inference"
 

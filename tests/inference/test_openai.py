@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.models import embedder_of
+from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError
-from satchel.inference.openai import OpenAIEmbedder
+from satchel.inference.embedding_servers import OpenAIEmbedder
+from satchel.recall.models import embedder_of
 
 KEY = "sk-test-0123456789"
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes]]

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.errors import InferenceError, MissingExtraError
-from satchel.inference.static_table import table
-from satchel.inference.static_table.pieces import Pieces
-from satchel.inference.static_table.table import DIMENSIONS, StaticTable, WeightedTable
+from satchel.inference import static_table
+from satchel.inference.static_table import DIMENSIONS, Pieces, StaticTable, WeightedTable
 
 _DATA = Path(__file__).parent.parent / "data" / "inference"
 _PIECES = json.loads((_DATA / "pieces.json").read_text("utf-8"))["pieces"]
@@ -30,9 +29,9 @@ def matrix(vectors: list[bytes]) -> Any:
 @pytest.fixture
 def loaded_anew() -> Iterator[None]:
     """Forget the table that is loaded, before and after."""
-    table._kept.cache_clear()
+    static_table._kept.cache_clear()
     yield
-    table._kept.cache_clear()
+    static_table._kept.cache_clear()
 
 
 @pytest.mark.parametrize("sample", _PIECES, ids=lambda sample: sample["text"][:20])
@@ -127,10 +126,10 @@ def test_a_text_that_is_made_to_be_slow_is_cut_off(text: str) -> None:
 @pytest.mark.usefixtures("loaded_anew")
 def test_a_damaged_table_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Vectors of another table would be compared with those of the real one."""
-    raw = bytearray(table._FILE.read_bytes())
+    raw = bytearray(static_table._FILE.read_bytes())
     raw[5_000_000] ^= 1
     (tmp_path / "table.int8").write_bytes(raw)
-    monkeypatch.setattr(table, "_FILE", tmp_path / "table.int8")
+    monkeypatch.setattr(static_table, "_FILE", tmp_path / "table.int8")
 
     with pytest.raises(InferenceError, match="damaged"):
         StaticTable()
@@ -149,8 +148,8 @@ def test_without_numpy_one_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 def test_nothing_of_it_is_imported_before_it_is_needed() -> None:
     """The commands that need no vectors do not pay for numpy."""
     code = (
-        "import sys, satchel.surfaces.cli.importing, satchel.surfaces.cli.memories.embedding;"
-        "import satchel.transfer.near.finding, satchel.inference.static_table.table;"
+        "import sys, satchel.cli.imports, satchel.cli.embedding;"
+        "import satchel.recall.near_duplicates, satchel.inference.static_table;"
         "print('numpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -159,6 +158,6 @@ def test_nothing_of_it_is_imported_before_it_is_needed() -> None:
 
 def test_the_licence_of_the_table_is_kept_beside_it() -> None:
     """It asks for that."""
-    text = (table._FILE.parent / "LICENSE-wordllama.txt").read_text()
+    text = (static_table._FILE.parent / "LICENSE-wordllama.txt").read_text()
     assert "MIT License" in text
     assert "Lee Miller" in text

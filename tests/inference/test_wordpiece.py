@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx_kit import VOCABULARY
 
 from satchel.errors import InferenceError
-from satchel.inference.neural.wordpiece import UNCASED, WordPieces, read_list, read_tokenizer
+from satchel.inference.wordpiece import UNCASED, WordPieces, read_list, read_tokenizer
 
 _FILE = Path(__file__).parent.parent / "data" / "inference" / "wordpieces.json"
 _SAMPLES = json.loads(_FILE.read_text("utf-8"))["samples"]

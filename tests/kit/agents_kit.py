@@ -2,9 +2,9 @@
 
 from bank_kit import owner
 
-from satchel.actions.banks import made_bank
-from satchel.actions.config import load_settings
-from satchel.actions.opened import OpenBank, open_bank_in
+from satchel.bank.banks import made_bank
+from satchel.bank.open_bank import OpenBank, open_bank_in
+from satchel.config.settings import load_settings
 from satchel.ports.store import Store
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from satchel.conformance.subject import sealed, source_of
-from satchel.memory.records import Model
+from satchel.crypto.sealed_records import Sealed
+from satchel.model.records import Model
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
 
 AMA = formats["ama"]
 

@@ -12,26 +12,25 @@ from ledger_kit import memories
 from msgspec.structs import replace
 from whole_store_kit import everything
 
-from satchel.actions.backing_up.options import BackupOptions, RestoreOptions
-from satchel.actions.backing_up.restored import Restored
-from satchel.actions.backing_up.restoring import restore_backup
-from satchel.actions.backing_up.running import Made, run_backup
-from satchel.actions.banks import list_banks
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.configured.toml_files import toml_of
-from satchel.actions.encrypting.identities import create_identity
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, open_store, opened_store
 from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.pieces.locking import Locking
-from satchel.backup.proving import prove
-from satchel.backup.shelves import FolderShelf
-from satchel.memory.parts import Component
-from satchel.memory.records import Erasure, Status
-from satchel.memory.times import now
+from satchel.backup.options import BackupOptions, RestoreOptions
+from satchel.backup.packs import Locking
+from satchel.backup.restore import restore_backup
+from satchel.backup.restore_results import Restored
+from satchel.backup.run import Made, run_backup
+from satchel.backup.storage import FolderShelf
+from satchel.backup.verification import prove
+from satchel.bank.banks import list_banks
+from satchel.bank.connections import open_ledger, open_store, opened_store
+from satchel.bank.identities import create_identity
+from satchel.bank.signing_keys import signing_key
+from satchel.config.files import toml_of
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.model.records import Erasure, Status
+from satchel.model.times import now
+from satchel.model.values import Component
 from satchel.ports.rows import Filter
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 
 HOME, WITNESS = "satchel-home", "satchel-witness"
 """Where every test has them."""

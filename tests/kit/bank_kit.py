@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from satchel.actions.config import load_settings
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.remembering import remember
-from satchel.actions.opened import OpenBank
-from satchel.actions.signing import signing_key
-from satchel.actions.starting import opened_to_fill
-from satchel.seal.signing.key import SigningKey
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import remember
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.signatures import SigningKey
+from satchel.setup.init import opened_to_fill
 
 
 def owner() -> SigningKey:

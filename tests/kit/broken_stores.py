@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import SatchelError, SlotTakenError
-from satchel.ports.linking.traversal import Linked
+from satchel.ports.links import Linked
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Commit, Store, StoredHead, StoreTraits
 from satchel.stores.memory import MemoryStore

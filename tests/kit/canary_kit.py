@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from satchel.actions.config import load_settings
 from satchel.api.bank import Bank
-from satchel.api.satchel import Satchel
-from satchel.api.upkeep.keys import Keys
+from satchel.api.machine import Keys
+from satchel.api.store import Satchel
+from satchel.config.settings import load_settings
 
 CANARY = "canary"
 """It is in every text and name; an answer that has it tells something."""

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from ledger_kit import created
 
-from satchel.code_graph import indexing, keeping
-from satchel.code_graph.asking import CodeGraph
+from satchel.code_graph import index
 from satchel.code_graph.facts import Node
-from satchel.code_graph.indexing import Indexed
+from satchel.code_graph.index import Indexed
+from satchel.code_graph.queries import CodeGraph
 from satchel.code_graph.sources.folders import Folder
-from satchel.code_graph.sources.offer import CodeSource
-from satchel.disk.contained import ContainedFolder
+from satchel.code_graph.sources.source import CodeSource
 from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Store
+from satchel.runtime.contained_folder import ContainedFolder
 
 SAMPLES = Path(__file__).parent.parent / "data" / "code"
 
@@ -43,18 +43,18 @@ class Coded:
     def read_from(self, source: CodeSource, name: str = "t", *, rebuild: bool = False) -> Indexed:
         """Bring a tree up to date from any source."""
         with self.ledger.reading() as view:
-            there = {head.name: head for head in keeping.heads(view.side, damaged=True)}
-        head = there.get(name) or keeping.Head(
+            there = {head.name: head for head in index.stored_heads(view.side, damaged=True)}
+        head = there.get(name) or index.Head(
             name=name,
             root=source.root,
             kind=source.kind,
             number=0,
             parts=1,
-            make=keeping.MAKE,
+            make=index.MAKE,
             round=0,
             whole=False,
         )
-        return indexing.index(self.store, self.ledger, source, head, rebuild=rebuild)
+        return index.index(self.store, self.ledger, source, head, rebuild=rebuild)
 
     @contextmanager
     def graph(self) -> Iterator[CodeGraph]:

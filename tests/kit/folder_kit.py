@@ -4,7 +4,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from satchel.disk.contained import ContainedFolder, Place
+from satchel.runtime.contained_folder import ContainedFolder, Place
 
 Act = Callable[[ContainedFolder, Place], object]
 

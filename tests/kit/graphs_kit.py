@@ -7,8 +7,8 @@ from typing import Any
 
 from chats_kit import values_in
 
+from satchel.artifact.reader import GZIP_MAGIC
 from satchel.conformance.subject import parsed
-from satchel.seal.artifact.opening import GZIP_MAGIC
 
 
 def files_in(data: bytes) -> list[Any]:

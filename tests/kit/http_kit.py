@@ -10,17 +10,16 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from satchel.actions.config import load_settings
-from satchel.actions.wiring import writer_key
-from satchel.api.satchel import Satchel
-from satchel.api.satchel import opened as open_settings
-from satchel.memory.times import now
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tokens.chain import opened
-from satchel.seal.tokens.possession import prove
-from satchel.surfaces.http.app import application
-from satchel.surfaces.http.gateway import PROOF, TOKEN, Gateway, asked_of
-from satchel.surfaces.http.guard import Bounds
+from satchel.api.store import Satchel
+from satchel.api.store import opened as open_settings
+from satchel.bank.connections import writer_key
+from satchel.config.settings import load_settings
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.token_chain import opened, prove
+from satchel.http.app import application
+from satchel.http.gateway import PROOF, TOKEN, Gateway, asked_of
+from satchel.http.guard import Bounds
+from satchel.model.times import now
 
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
 

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.importing.imported import Imported, ImportOptions
-from satchel.actions.importing.importing import import_file
-from satchel.actions.importing.jobs import list_jobs
-from satchel.actions.opened import opened_bank
-from satchel.actions.signing import signing_key
-from satchel.memory.entries import Entry
+from satchel.bank.open_bank import opened_bank
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.signatures import SigningKey
+from satchel.model.entries import Entry
 from satchel.ports.rows import Filter
-from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming import stage
+from satchel.transfer import import_stage
+from satchel.transfer.conversion import ConvertOptions, convert
+from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.imports import import_file, list_jobs
 
 
 def rows(*given: tuple[str, str], user: str | None = "ada", **more: Any) -> list[dict[str, Any]]:
@@ -79,7 +78,7 @@ def killed(path: Path, bank: str | None = "b", at: int = 0, **options: Any) -> s
 
     It is logged in several transactions, as a large one is; a small one leaves nothing.
     """
-    with suppress(KilledError), mock.patch.object(stage, "COMMIT_BYTES", 1):
+    with suppress(KilledError), mock.patch.object(import_stage, "COMMIT_BYTES", 1):
         bring(path, bank, on_logging=killing(at), **options)
     return list_jobs(load_settings())[-1].id
 

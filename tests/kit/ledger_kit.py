@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
+from satchel.model.entries import Semantic
+from satchel.model.values import Origin, Scope
 from satchel.ports.store import Store
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 
 OWNER, WRITER = SigningKey.from_seed(b"o" * 32), SigningKey.from_seed(b"w" * 32)
 

@@ -7,18 +7,17 @@ from typing import Any
 
 from ledger_kit import OWNER, WRITER, created, memories
 
-from satchel.ledger.deciding.about_keys import KeyDecider
+from satchel.crypto.canonical import canonical_checked, decode_canonical
+from satchel.crypto.log import Head, leaf_of, sign_head
+from satchel.crypto.merkle import Frontier, grown
+from satchel.crypto.sealed_records import PREFIX, Sealed
+from satchel.crypto.signatures import SigningKey
+from satchel.ledger.key_policy import KeyDecider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Config
+from satchel.model.records import Config
 from satchel.ports.rows import derive_row
 from satchel.ports.store import Commit, StoredHead
-from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
-from satchel.seal.log import Head, leaf_of, sign_head
-from satchel.seal.proved_tree import grown
-from satchel.seal.records import PREFIX, Sealed
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tree import Frontier
 from satchel.stores.memory import MemoryStore
 
 THIEF = SigningKey.from_seed(b"t" * 32)

@@ -8,25 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from satchel.actions.config import load_settings
-from satchel.actions.importing.imported import Imported, ImportOptions
-from satchel.actions.importing.importing import import_file
-from satchel.actions.moving.exported import Export, ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.signing import signing_key
-from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
-from satchel.memory.records import Edge, FileVersion, GraphNode, Model, SessionEvent
+from satchel.artifact.reader import Encoding
+from satchel.artifact.verification import Outcome
+from satchel.artifact.writer import ArtifactBuilder, Header, write_artifact
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
+from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEvent
+from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.writing import ArtifactBuilder, Header, write_artifact
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal, seeded_nonces
-from satchel.seal.verify.verification import Outcome
-from satchel.transfer.receipts.account import Account, Lost
-from satchel.transfer.receipts.tally import CARRIED
+from satchel.receipts.account import CARRIED, Account, Lost
+from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.exports import export
+from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.imports import import_file
 
 WRITABLE = tuple(name for name, found in formats.items() if found.info.traits.writes)
 """Every format that is written; a new one is among them by itself."""

@@ -7,13 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from satchel.connectors._pickling import pickled, point
-from satchel.connectors._qdrant import Folder, _key
+from satchel.connectors._qdrant import Folder, _key, pickled, point
 from satchel.connectors.mem0_address import Address
 from satchel.connectors.mem0_local import Mem0Local
-from satchel.memory.entries import Entry
+from satchel.model.entries import Entry
 from satchel.ports.connector import Page, Past
-from satchel.ports.report import Report
+from satchel.ports.losses import Report
 
 SAMPLE = Path(__file__).parent.parent / "data" / "mem0-local"
 """Made by mem0ai 2.2.1: 22 memories of three users, some changed, two deleted."""

@@ -13,12 +13,11 @@ from typing import Any
 import apsw
 from ledger_kit import created, memories
 
-from satchel.memory.entries import Semantic
+from satchel.crypto.sealed_records import Sealed, seal, shape_of
+from satchel.model.entries import Semantic
 from satchel.ports.rows import derive_row
-from satchel.seal.records import Sealed, shape_of
-from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.migrations import Step
+from satchel.stores.sqlite.connection import Step
 
 OLDEST = -1
 _INDEX = "CREATE INDEX record_session ON record (bank, session) WHERE session IS NOT NULL"

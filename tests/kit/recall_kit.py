@@ -4,14 +4,13 @@ from typing import Any
 
 from ledger_kit import OWNER, WRITER
 
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Clock, Ledger
-from satchel.memory.records import Model
-from satchel.memory.times import now
+from satchel.model.records import Model
+from satchel.model.times import now
 from satchel.ports.store import Store
+from satchel.recall.engine import recall
 from satchel.recall.query import Query, Recalled
-from satchel.recall.recalling import recall
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 
 NOW = "2026-06-01T12:00:00.000000Z"
 

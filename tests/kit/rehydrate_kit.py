@@ -4,10 +4,9 @@ from typing import Any
 
 from recall_kit import NOW, Remembering
 
-from satchel.memory.parts import Origin, TrustClass
-from satchel.rehydrate.asked import Around, Asked
+from satchel.model.values import Origin, TrustClass
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.rehydrated import Rehydrated
+from satchel.rehydrate.request import Around, Asked, Rehydrated
 
 NONCE = "123456789"
 OUTSIDE = Origin(trust=TrustClass.EXTERNAL)

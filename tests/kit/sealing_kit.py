@@ -5,20 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Bank
-from satchel.seal.artifact.body import Body, BodyBuilder
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.sections import RECORD_SECTIONS
-from satchel.seal.artifact.statement import build
-from satchel.seal.artifact.writing import sign_statement, write_artifact
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.log import Head, leaf_of, sign_head
-from satchel.seal.records import Sealed, digest
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tree import audit_path, root_of
+from satchel.artifact.body import RECORD_SECTIONS, Body, BodyBuilder
+from satchel.artifact.reader import Encoding
+from satchel.artifact.statement import build
+from satchel.artifact.writer import sign_statement, write_artifact
+from satchel.crypto.canonical import canonical
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.log import Head, leaf_of, sign_head
+from satchel.crypto.merkle import audit_path, root_of
+from satchel.crypto.sealed_records import Sealed, digest, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.model.entries import Semantic
+from satchel.model.records import Bank
 
 TIME = "2025-03-04T05:06:07.000000Z"
 Part = Sealed | Mapping[str, Any] | bytes

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from satchel.actions.opened import OpenBank
-from satchel.actions.sessions.distilling import distill
-from satchel.actions.sessions.looking import messages_of
-from satchel.actions.sessions.recording import Beginning, Recorded, begin, record
-from satchel.memory.messages import Said
+from satchel.bank.open_bank import OpenBank
+from satchel.model.text import Said
+from satchel.sessions.distillation import distill
+from satchel.sessions.queries import messages_of
+from satchel.sessions.record import Beginning, Recorded, begin, record
 
 
 def turns(count: int, *, start: int = 1, size: int = 0) -> list[Said]:

@@ -7,17 +7,15 @@ from typing import Any
 
 from bank_kit import owner
 
-from satchel.actions.opened import OpenBank
-from satchel.actions.permitted.bearer import Bearer
-from satchel.ledger.scoped.ledger import Held
-from satchel.memory.times import now
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.records import digest
-from satchel.seal.signing.envelope import PayloadType, sign
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tokens.chain import Chain, Surroundings, attenuated, linked
-from satchel.seal.tokens.scope import Clause, Components, Wildcard
-from satchel.seal.tokens.token import Grant, issue, shifted
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.permissions import Bearer
+from satchel.crypto.canonical import canonical
+from satchel.crypto.sealed_records import digest
+from satchel.crypto.signatures import PayloadType, SigningKey, sign
+from satchel.crypto.token_chain import Chain, Surroundings, attenuated, linked
+from satchel.crypto.tokens import Clause, Components, Grant, Wildcard, issue, shifted
+from satchel.ledger.scope import Held
+from satchel.model.times import now
 
 NOW = "2026-03-01T12:00:00.000000Z"
 BANK, OTHER_BANK = "blake3:" + "11" * 32, "blake3:" + "22" * 32

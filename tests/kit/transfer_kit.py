@@ -5,20 +5,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from satchel.actions.banks import create_bank
-from satchel.actions.config import load_settings
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store
-from satchel.ledger.appending.batches import closing
+from satchel.bank.banks import create_bank
+from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.memory.records import Source
-from satchel.memory.times import now
+from satchel.ledger.transaction import closing
+from satchel.model.records import Source
+from satchel.model.times import now
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 
 
 def imported(ledger: Ledger, path: Path, name: str = "mem0", group: int = 1000) -> str:

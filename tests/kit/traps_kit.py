@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from satchel.memory.entries import Entry, Episodic, Procedural, Semantic, Working
-from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
-from satchel.seal import sealing
+from satchel.crypto import sealed_records
+from satchel.model.entries import Entry, Episodic, Procedural, Semantic, Working
+from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 
 
 class Number(enum.IntEnum):
@@ -55,7 +55,10 @@ TRAPS: list[Any] = [
     ),
     *(Object(a=1), Listed([1]), collections.OrderedDict(a=1), {1: 2}, {Word.ONE: 1}),
     *({Text("k"): 1}, {"\U0001f600": 1, "\uffff": 2}, {"\ud800": 1}, {None: 1}),
-    *('"id":"' + sealing.STAND_IN + '",', {"id": sealing.STAND_IN[:-1] + "!", "z": 1}),
+    *(
+        '"id":"' + sealed_records.STAND_IN + '",',
+        {"id": sealed_records.STAND_IN[:-1] + "!", "z": 1},
+    ),
 ]
 LOOK_PLAIN = (Number, Word, Text, TrustClass, Object, Listed, collections.OrderedDict, dict)
 """Classes of which a value may equal the plain one that it is written as."""

@@ -6,15 +6,15 @@ from typing import Any
 
 from bank_kit import filled, keep, owner
 
-from satchel.actions.agents.exporting import AgentExported, AgentExportOptions, export_agent
-from satchel.actions.agents.importing import AgentImported, AgentImportOptions, import_agent
-from satchel.actions.banks import create_bank
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.configured.toml_files import toml_of
-from satchel.continuity.drafting import LogHead, Recorder, new_session
-from satchel.continuity.elements import Tip
-from satchel.memory.messages import Changed, Note, Said
-from satchel.seal.records import Sealed
+from satchel.agents.export import AgentExported, AgentExportOptions, export_agent
+from satchel.agents.imports import AgentImported, AgentImportOptions, import_agent
+from satchel.bank.banks import create_bank
+from satchel.config.files import toml_of
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import Sealed
+from satchel.model.text import Changed, Note, Said
+from satchel.sessions.drafts import LogHead, Recorder, new_session
+from satchel.sessions.elements import Tip
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"
 CONFIG = {"domains": ["tea"], "limits": {"turns": 7}, "private": True}

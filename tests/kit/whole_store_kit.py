@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from ledger_kit import WRITER, memories
 
-from satchel.actions.banks import create_bank
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store
-from satchel.ledger.appending.batches import closing
+from satchel.bank.banks import create_bank
+from satchel.bank.connections import open_ledger, opened_store
+from satchel.bank.signing_keys import signing_key
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Erasure, FileVersion, SessionEvent, Source, Status
-from satchel.memory.times import now
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Erasure, FileVersion, SessionEvent, Source, Status
+from satchel.model.times import now
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.vectors import Generation
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 
 if TYPE_CHECKING:
-    from satchel.actions.config import Settings
+    from satchel.config.settings import Settings
     from satchel.ports.store import Reader, Store
 
 ALL = Filter(retired=True, held=True)

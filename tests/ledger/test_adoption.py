@@ -23,6 +23,8 @@ from machines_kit import (
     put_back,
 )
 
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     AdoptedError,
     ForkedError,
@@ -33,14 +35,11 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.appending.waiting import Ticket, with_models
 from satchel.ledger.authority import ACCEPTED, ADOPTED, Decision, Point, admission, deciding
 from satchel.ledger.ledger import Ledger
+from satchel.ledger.transaction import Ticket, with_models
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Bank, Config
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.model.records import Bank, Config
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 

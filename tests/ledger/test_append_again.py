@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_kit import created, listed, memories, opened
 
+from satchel.crypto.canonical import canonical
+from satchel.crypto.log import Head, check_head, parse_head, sign_head, signed_head
 from satchel.errors import RolledBackError, WitnessError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Recorded, Witness
-from satchel.ledger.witness_files.lines import Witnessed, framed, line_of, witnessed
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.log import Head, check_head, parse_head, sign_head, signed_head
+from satchel.ledger.witness_file import Witnessed, framed, line_of, witnessed
 from satchel.stores.sqlite import SqliteStore
 
 

@@ -9,17 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_kit import created, memories, opened
 
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError, VerificationError
-from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
-from satchel.memory.records import Receipt, Source, Status
-from satchel.memory.times import now
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import Receipt, Source, Status
+from satchel.model.times import now
+from satchel.model.values import Origin
 from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 

@@ -10,6 +10,7 @@ import apsw
 import pytest
 from ledger_kit import created, memories, opened
 
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     StoreError,
     StoreFullError,
@@ -17,10 +18,9 @@ from satchel.errors import (
     ValueRefusedError,
     VerificationError,
 )
-from satchel.memory.records import Status
+from satchel.model.records import Status
 from satchel.ports.blobs import verified
 from satchel.ports.vectors import Generation
-from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
 
 MIB = 2**20

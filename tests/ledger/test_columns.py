@@ -9,29 +9,29 @@ import apsw
 import pytest
 from bank_kit import filled, keep
 
-from satchel.actions.config import load_settings
-from satchel.actions.memories.changing import forget
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.showing import show
-from satchel.actions.memories.walking import links
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.recalling import recall_memories
-from satchel.actions.sessions.looking import list_sessions
-from satchel.actions.waking.quarantining import quarantine
-from satchel.actions.waking.rehydrating import rehydrate_memories
-from satchel.actions.wiring import witness_of
-from satchel.continuity.drafting import new_session
+from satchel.bank.changes import forget
+from satchel.bank.connections import witness_of
+from satchel.bank.details import show
+from satchel.bank.links import links
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import StoreError, VerificationError
 from satchel.ledger import columns
 from satchel.ledger.columns import VerifiedColumns
 from satchel.ledger.view import View
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge
 from satchel.ports.rows import Row
 from satchel.ports.store import BLOCK_BITS, Marked
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
-from satchel.seal.sealing import seal
-from satchel.stores._column_blocks import column_blocks
+from satchel.rehydrate.operations import rehydrate_memories
+from satchel.rehydrate.quarantine import quarantine
+from satchel.sessions.drafts import new_session
+from satchel.sessions.queries import list_sessions
+from satchel.stores.nearest import column_blocks
 
 _MANY = 300
 """More than a block of rows."""

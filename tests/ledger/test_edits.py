@@ -7,22 +7,22 @@ import apsw
 import pytest
 from bank_kit import filled, keep, owner
 
-from satchel.actions.bank_health import check_banks
-from satchel.actions.banks import create_bank
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.diagnosing import Check
-from satchel.actions.memories.changing import Edit as Change
-from satchel.actions.memories.changing import forget, update
-from satchel.actions.sessions.branching import create_checkpoint
-from satchel.actions.sessions.recording import Beginning, begin
-from satchel.actions.tokens.issuing import issue_token
-from satchel.actions.waking.quarantining import quarantine
+from satchel.admin.bank_health import check_banks
+from satchel.bank.banks import create_bank
+from satchel.bank.changes import Edit as Change
+from satchel.bank.changes import forget, update
+from satchel.bank.checks import Check
+from satchel.bank.token_operations import issue_token
+from satchel.config.settings import Settings, load_settings
 from satchel.conformance import edits
-from satchel.ledger import columns, fold_cache
-from satchel.memory.messages import Said
-from satchel.memory.records import Edge, FileVersion
+from satchel.crypto.sealed_records import seal
+from satchel.ledger import cache, columns
+from satchel.model.records import Edge, FileVersion
+from satchel.model.text import Said
 from satchel.ports.vectors import Generation
-from satchel.seal.sealing import seal
+from satchel.rehydrate.quarantine import quarantine
+from satchel.sessions.branches import create_checkpoint
+from satchel.sessions.record import Beginning, begin
 from satchel.stores.sqlite.schema import SEQ_MASK
 
 _QUICK = ("record", "link")
@@ -177,7 +177,7 @@ def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
 
     And in a bank that is large, where rows are verified as they are met.
     """
-    monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(cache, "_MANY", worth_remembering)
     monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)
@@ -193,7 +193,7 @@ def test_no_single_edit_of_any_table_gets_through_in_sqlite(
     worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each column of each table, shadow tables of the index of words included."""
-    monkeypatch.setattr(fold_cache, "_MANY", worth_remembering)
+    monkeypatch.setattr(cache, "_MANY", worth_remembering)
     monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
     bank, memory = filled_store(settings)

@@ -6,17 +6,12 @@ import pytest
 from ledger_kit import OWNER, WRITER, memories
 from machines_kit import THIEF, Machine, actions, backup, forge, head_of, machine
 
-from satchel.errors import (
-    ReadOnlyStoreError,
-    SigningKeyError,
-    UsageError,
-    VerificationError,
-)
+from satchel.crypto.key_succession import RETIRED, REVOKED, SUCCEEDED
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import ReadOnlyStoreError, SigningKeyError, UsageError, VerificationError
 from satchel.ledger.authority import ADMISSION, admission, ending, naming, signed_config, succeeding
-from satchel.memory.records import Config
-from satchel.seal.keys.ended import RETIRED, REVOKED, SUCCEEDED
-from satchel.seal.records import Sealed
-from satchel.seal.signing.key import SigningKey
+from satchel.model.records import Config
 
 HEIR, NEXT = SigningKey.from_seed(b"h" * 32), SigningKey.from_seed(b"n" * 32)
 OTHER_WRITER = SigningKey.from_seed(b"v" * 32)

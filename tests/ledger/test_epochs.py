@@ -20,6 +20,9 @@ from machines_kit import (
     put_back,
 )
 
+from satchel.crypto.canonical import decode_canonical
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ForkedError,
     ReadOnlyStoreError,
@@ -33,12 +36,8 @@ from satchel.ledger.acceptance import forget
 from satchel.ledger.authority import ACCEPTED, RESTORED, Decision, Point, deciding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Config, Erasure, Status
+from satchel.model.records import Config, Erasure, Status
 from satchel.ports.rows import Filter
-from satchel.seal.encoding.jcs import decode_canonical
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 from satchel.stores.memory import MemoryStore
 
 _OLD = FOUNDING + 3

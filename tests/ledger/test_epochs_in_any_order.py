@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from ledger_kit import created
 from machines_kit import Machine, actions, backup, head_of, put_back
 
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import ForkedError, ReadOnlyStoreError, RolledBackError
 from satchel.ledger.authority import DECISIONS
 from satchel.ledger.witness import Witness
-from satchel.seal.signing.key import SigningKey
 from satchel.stores.memory import MemoryStore
 
 _WRITERS = [SigningKey.from_seed(bytes([number]) * 32) for number in (1, 2)]

@@ -8,31 +8,22 @@ import msgspec
 import pytest
 from ledger_kit import OWNER, WRITER, created, listed, memories, opened
 
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ErasureRefusedError, SatchelError, UsageError, VerificationError
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.appending.batches import closing
-from satchel.ledger.erasure.finishing import finish, is_unfinished
-from satchel.ledger.examining import Flaw, examine
+from satchel.ledger.erasure import finish, is_unfinished
+from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.repairing import DAMAGED, repair
+from satchel.ledger.repair import DAMAGED, repair
+from satchel.ledger.transaction import closing
 from satchel.ledger.witness import Witness
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import (
-    Edge,
-    Erasure,
-    FileVersion,
-    Receipt,
-    SessionEvent,
-    Source,
-    Status,
-)
-from satchel.memory.times import now
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Erasure, FileVersion, Receipt, SessionEvent, Source, Status
+from satchel.model.times import now
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import Generation
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 

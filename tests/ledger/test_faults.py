@@ -18,7 +18,7 @@ from satchel.errors import StoreError, StoreFullError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.errors import translated
+from satchel.stores.sqlite.statements import translated
 
 pytestmark = pytest.mark.usefixtures("at_rest")
 

@@ -15,12 +15,12 @@ import apsw
 import pytest
 from ledger_kit import created, listed, memories, noting, opened
 
+from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError, StoreDamagedError, VerificationError
-from satchel.ledger.examining import Flaw, examine
-from satchel.ledger.logged import Logged
-from satchel.memory.records import Edge, Status
+from satchel.ledger.examination import Flaw, examine
+from satchel.ledger.records import Logged
+from satchel.model.records import Edge, Status
 from satchel.ports.rows import Filter
-from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
 
 PAGE = 4096

@@ -4,15 +4,15 @@ import apsw
 import pytest
 from bank_kit import filled, keep
 
-from satchel.actions.bank_health import check_banks
-from satchel.actions.config import load_settings
-from satchel.actions.memories.changing import forget, restore
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.wiring import witness_of
+from satchel.admin.bank_health import check_banks
+from satchel.bank.changes import forget, restore
+from satchel.bank.connections import witness_of
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.config.settings import load_settings
 from satchel.errors import VerificationError
-from satchel.ledger import fold_cache
-from satchel.ledger.folding import Fact, Fold
+from satchel.ledger import cache as fold_cache
+from satchel.ledger.projection import Fact, Fold
 from satchel.ports.rows import Filter
 
 

@@ -8,13 +8,12 @@ from itertools import pairwise
 import pytest
 from ledger_kit import created, listed, memories
 
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, StoreFullError, VerificationError
-from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
-from satchel.memory.records import Source, State, Status
+from satchel.ledger.transaction import closing
+from satchel.model.records import Source, State, Status
 from satchel.ports.store import Reader, Writer
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 
 AT = "2026-03-01T09:30:00.000001Z"

@@ -14,9 +14,9 @@ import pytest
 from at_rest_kit import at_rest  # noqa: F401 - a fixture
 from ledger_kit import created, listed, noting, opened, require_not_ahead
 
+from satchel.crypto.sealed_records import seal
 from satchel.ledger.witness import Witness
-from satchel.memory.entries import Semantic
-from satchel.seal.sealing import seal
+from satchel.model.entries import Semantic
 from satchel.stores.sqlite import SqliteStore
 
 # A process that has everything imported and makes a writer of itself by forking, so that a round

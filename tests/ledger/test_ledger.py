@@ -12,6 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ForkedError,
     ReadOnlyStoreError,
@@ -23,15 +25,12 @@ from satchel.errors import (
 )
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_files.lines import Witnessed
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Blob, Edge, State, Status
+from satchel.ledger.witness_file import Witnessed
+from satchel.model.entries import Semantic
+from satchel.model.records import Blob, Edge, State, Status
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 

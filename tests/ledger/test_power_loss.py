@@ -12,10 +12,10 @@ from heads_kit import BANK, signed
 from ledger_kit import created, listed, memories, noting, opened, require_not_ahead
 from power_kit import Disk, disk_in, let_go, until_the_power_goes
 
+from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError, StoreFullError, TargetError
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Status
-from satchel.seal.sealing import seal
+from satchel.model.records import Status
 from satchel.stores.sqlite import SqliteStore
 
 APPENDS = 12

@@ -8,16 +8,15 @@ import apsw
 import pytest
 from ledger_kit import created, listed, memories, opened
 
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SatchelError, StoreDamagedError, VerificationError
-from satchel.ledger.examining import Flaw, examine
+from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.repairing import DAMAGED, repair
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge, Erasure, Status
-from satchel.memory.times import now
+from satchel.ledger.repair import DAMAGED, repair
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Erasure, Status
+from satchel.model.times import now
 from satchel.ports.rows import Filter
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
 
 

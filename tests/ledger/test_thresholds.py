@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from ledger_kit import OWNER, WRITER
 from machines_kit import THIEF, Machine, backup, forge, machine, put_back
 
+from satchel.crypto.key_succession import MOST_OWNERS, RETIRED, REVOKED
+from satchel.crypto.sealed_records import Sealed, open_record
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import RolledBackError, SigningKeyError, ThresholdError, UsageError
 from satchel.ledger.authority import (
     Authority,
@@ -21,10 +24,6 @@ from satchel.ledger.authority import (
     succeeding,
     with_configs,
 )
-from satchel.seal.keys.ended import RETIRED, REVOKED
-from satchel.seal.keys.owners import MOST_OWNERS
-from satchel.seal.records import Sealed, open_record
-from satchel.seal.signing.key import SigningKey
 
 BEN, CAT = SigningKey.from_seed(b"b" * 32), SigningKey.from_seed(b"c" * 32)
 HEIR, OTHER = SigningKey.from_seed(b"h" * 32), SigningKey.from_seed(b"v" * 32)

@@ -9,17 +9,16 @@ from blake3 import blake3
 from ledger_kit import OWNER, WRITER
 from postgres_kit import in_schema
 
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import StoreDamagedError
-from satchel.ledger.appending import transaction
-from satchel.ledger.appending.batches import closing
+from satchel.ledger import transaction
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Source
-from satchel.memory.times import now
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import Source
+from satchel.model.times import now
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.store import RowsDigest, Store
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.postgres import PostgresStore

@@ -8,11 +8,11 @@ import apsw
 import pytest
 from ledger_kit import created
 
+from satchel.crypto.sealed_records import seal
 from satchel.errors import VerificationError
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge
-from satchel.ports.linking.traversal import Direction, Linked, paths, walk
-from satchel.seal.sealing import seal
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge
+from satchel.ports.links import Direction, Linked, paths, walk
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.sqlite import SqliteStore
 

@@ -15,12 +15,10 @@ import msgspec
 import pytest
 from heads_kit import BANK, OTHER, root_at, signed
 
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import MalformedError, TargetError, WitnessError
 from satchel.ledger.witness import Recorded, Witness
-from satchel.ledger.witness_files.appending import COMPACT_BYTES
-from satchel.ledger.witness_files.lines import MAX_LINE, line_of
-from satchel.ledger.witness_files.removed import GivenUp
-from satchel.seal.signing.key import SigningKey
+from satchel.ledger.witness_file import COMPACT_BYTES, MAX_LINE, GivenUp, line_of
 
 
 @pytest.fixture
@@ -603,7 +601,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
         elif call == "replace":
             patched.setattr(os, "replace", full)
         elif call == "pread":
-            patched.setattr("satchel.ledger.witness_files.appending.all_lines", full)
+            patched.setattr("satchel.ledger.witness_file.all_lines", full)
         assert witness.record(signed(size)) is Recorded.WRITTEN
     assert path.read_bytes() == before + line_of(signed(size))
     assert newest(witness) == (0, size)

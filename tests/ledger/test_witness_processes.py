@@ -12,7 +12,7 @@ import pytest
 from heads_kit import BANK, signed
 
 from satchel.ledger.witness import Recorded, Witness
-from satchel.ledger.witness_files.lines import Witnessed, line_of
+from satchel.ledger.witness_file import Witnessed, line_of
 
 WRITER = """
 import sys

@@ -21,9 +21,9 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.mcp.server import server
 from satchel.rehydrate.models import tokenizer_of
-from satchel.surfaces.mcp.server import server
 
 FACTS = (
     "Ada moved to Lisbon in May 2026",

@@ -11,7 +11,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from satchel.surfaces.mcp.pending import Incoming, Outgoing, Pending
+from satchel.mcp.stdio import Incoming, Outgoing, Pending
 
 CALLS = 8
 

@@ -8,31 +8,31 @@ from importlib.metadata import version
 
 import pytest
 
-from satchel.surfaces.mcp.sdk import TESTED
+from satchel.mcp.sdk import TESTED
 
 OPTIONAL = frozenset(
     {
-        "satchel.actions.bank_health",
-        "satchel.actions.importing.importing",
+        "satchel.admin.bank_health",
+        "satchel.transfer.imports",
         "satchel.actions.moving",
-        "satchel.actions.operating.conversions",
-        "satchel.actions.operating.exports",
-        "satchel.actions.operating.imports",
-        "satchel.actions.sessions.branching",
-        "satchel.actions.waking.rehydrating",
-        "satchel.files.exchange.memory_tool",
-        "satchel.surfaces.mcp.toolsets",
-        "satchel.transfer.between_banks",
+        "satchel.transfer.conversion_operations",
+        "satchel.transfer.export_operations",
+        "satchel.transfer.import_operations",
+        "satchel.sessions.branches",
+        "satchel.rehydrate.operations",
+        "satchel.files.memory_tool",
+        "satchel.mcp.toolsets",
+        "satchel.admin.bank_copy",
     }
 )
 """What only the tools of toolsets need."""
 
 LATER = frozenset(
     {
-        "satchel.actions.diagnosing",
-        "satchel.actions.waking.listings",
+        "satchel.bank.checks",
+        "satchel.rehydrate.listing",
         "satchel.rehydrate",
-        "satchel.surfaces.http.app",
+        "satchel.http.app",
         "fastapi",
         "multiprocessing.queues",
         "numpy",
@@ -45,10 +45,10 @@ HTTP = frozenset({"httpx2", "mcp.client", "rich.console", "sse_starlette", "star
 
 MAIN = """
 import atexit, sys
-from satchel.surfaces.mcp import sdk
+from satchel.mcp import sdk
 atexit.register(lambda: print(*sys.modules, file=sys.stderr))
 sys.argv = ["satchel", *sys.argv[1:]]
-from satchel.surfaces.cli.main import main
+from satchel.cli.main import main
 main()
 """
 
@@ -101,7 +101,7 @@ def test_a_server_with_the_core_tools_imports_nothing_of_toolsets_or_calls() -> 
     """A host starts it for every session, and mostly wants the core tools."""
     tools, modules = started()
     assert tools == ["remember", "recall", "list", "show", "update", "forget"]
-    assert "satchel.surfaces.mcp.tools" in modules
+    assert "satchel.mcp.tools" in modules
     assert sorted((OPTIONAL | LATER | HTTP) & modules) == []
 
 

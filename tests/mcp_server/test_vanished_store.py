@@ -7,11 +7,11 @@ import pytest
 from mcp import Client
 from vanished_kit import delete_store, is_there
 
-from satchel.actions.config import load_settings
-from satchel.api.satchel import Satchel, opened
+from satchel.api.store import Satchel, opened
+from satchel.config.settings import load_settings
 from satchel.errors import RolledBackError
-from satchel.surfaces.mcp.asking import Asker
-from satchel.surfaces.mcp.server import server
+from satchel.mcp.principal import Asker
+from satchel.mcp.server import server
 
 CALLS: dict[str, dict[str, Any]] = {
     "recall": {"query": "tea"},

@@ -8,13 +8,12 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
+from satchel.crypto.sealed_records import as_model, known_members, seal
 from satchel.errors import MalformedError
-from satchel.memory.entries import ENTRY_CLASSES, Episodic, Semantic
-from satchel.memory.parts import Component
-from satchel.memory.records import RECORD_CLASSES, AnyRecord, Edge, SessionEvent
-from satchel.memory.schemas import DIALECT, record_schemas
-from satchel.seal.records import as_model, known_members
-from satchel.seal.sealing import seal
+from satchel.model.entries import ENTRY_CLASSES, Episodic, Semantic
+from satchel.model.records import RECORD_CLASSES, AnyRecord, Edge, SessionEvent
+from satchel.model.schemas import DIALECT, record_schemas
+from satchel.model.values import Component
 
 ID, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32
 DID = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"

@@ -13,14 +13,14 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from satchel.api.operations import method
+from satchel.cli._console import state
+from satchel.cli._operations import command
+from satchel.cli._parser import leaf
+from satchel.cli._tree import Command, Group, specifications
 from satchel.errors import UsageError
-from satchel.ports import unoffered
+from satchel.http.operations import body, query
+from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, declared, operation, operations
-from satchel.surfaces.cli._console import state
-from satchel.surfaces.cli._operations import command
-from satchel.surfaces.cli._parser import leaf
-from satchel.surfaces.cli._tree import Command, Group, specifications
-from satchel.surfaces.http.operations import body, query
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def test_type_checkers_see_no_option_that_python_does_not_offer() -> None:
 
     @dataclass(frozen=True)
     class Unseen(Options):
-        name: Annotated[str, Option("Name.")] = unoffered.field(default="", init=False)
+        name: Annotated[str, Option("Name.")] = absent_options.field(default="", init=False)
 
     for kind in (Accepted, Unseen):
         with pytest.raises(TypeError, match=r"\.name: .* go together"):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from recall_kit import Remembering
 
-from satchel.memory.entries import Episodic
-from satchel.memory.parts import Scope
+from satchel.model.entries import Episodic
+from satchel.model.values import Scope
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore

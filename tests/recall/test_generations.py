@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from import_kit import bring, opened, rows, texts, write
 
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.memories.changing import forget
-from satchel.actions.memories.counting import stats
+from satchel.admin.statistics import stats
+from satchel.bank.changes import forget
 from satchel.errors import InferenceError
 from satchel.ledger.view import View
-from satchel.recall import generations
-from satchel.recall.generations import fill, in_use, under_way
+from satchel.recall import vector_index
+from satchel.recall.embedding import embed_bank
+from satchel.recall.vector_index import fill, in_use, under_way
 
 
 class Model:
@@ -39,7 +39,7 @@ class Model:
 @pytest.fixture(autouse=True)
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at eight memories at a time."""
-    monkeypatch.setattr(generations, "_TOGETHER", 8)
+    monkeypatch.setattr(vector_index, "_TOGETHER", 8)
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")  # only what is asked for is made
 
 
@@ -53,7 +53,7 @@ def bank(tmp_path: Path) -> Iterator[Any]:
 
 def kept(view: View) -> dict[Any, dict[str, tuple[float, ...]]]:
     """Return all vectors of a bank by generation."""
-    ids = [one.record.id for one in view.scan(generations.CURRENT)]
+    ids = [one.record.id for one in view.scan(vector_index.CURRENT)]
     return {one: view.vectors(one, ids) for one in view.generations()}
 
 
@@ -114,7 +114,7 @@ def test_what_was_forgotten_gets_none_and_what_came_does(bank: Any, tmp_path: Pa
     """Only current memories have to have one; stats say how many have not."""
     fill(bank.store, bank.ledger, Model())
     with bank.ledger.reading() as view:
-        gone = next(iter(view.scan(generations.CURRENT))).record.id
+        gone = next(iter(view.scan(vector_index.CURRENT))).record.id
     forget(bank, [gone])
     bring(write(tmp_path / "b.json", rows(("new", "something new"), ("too", "and this"))))
 

@@ -9,11 +9,11 @@ from recall_kit import NOW, Remembering
 from satchel.errors import VerificationError
 from satchel.ledger import columns
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge, Status
-from satchel.recall.generations import fill
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Status
+from satchel.recall.engine import recall
 from satchel.recall.query import Query
-from satchel.recall.recalling import recall
+from satchel.recall.vector_index import fill
 from satchel.stores.sqlite import SqliteStore
 from tests.recall.test_hybrid import Topics, topics
 

@@ -12,20 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recall_kit import NOW, Remembering
 
+from satchel.crypto.sealed_records import seal
 from satchel.errors import InferenceError
-from satchel.memory.entries import Entry, Episodic, Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Edge, Erasure, Status
-from satchel.ports.inference.embedder import Embedder
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Edge, Erasure, Status
+from satchel.model.values import Scope
+from satchel.ports.inference import Embedder
 from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, Generation, sketches_of
-from satchel.recall.generations import Made, fill, in_use
+from satchel.recall import sketches
+from satchel.recall.engine import recall
 from satchel.recall.query import Query, Recalled
-from satchel.recall.recalling import recall
-from satchel.recall.sketches import drawing, held
-from satchel.recall.sketches.asked import Asked, Compared
-from satchel.recall.sketches.matrix import MatrixSketches
-from satchel.recall.sketches.plain import PlainSketches
-from satchel.seal.sealing import seal
+from satchel.recall.sketches import Asked, Compared, MatrixSketches, PlainSketches
+from satchel.recall.vector_index import Made, fill, in_use
 from satchel.stores.memory import MemoryStore
 
 TOPICS = ("food", "work", "music", "travel")
@@ -449,7 +447,7 @@ def test_without_sketches_all_vectors_are_looked_at(
     bank.add(*(Semantic(text=f"{word} {'desk ' * count}") for word, count in _MIXED))
     embed(bank)
     whole = texts(ask(bank, "dinner"))
-    monkeypatch.setattr("satchel.recall.ranking.meaning.sketches", lambda *_: None)
+    monkeypatch.setattr("satchel.recall.similarity.sketches", lambda *_: None)
     assert texts(ask(bank, "dinner")) == whole
     assert len(whole) > 2
 
@@ -485,7 +483,7 @@ def _sketched(vectors: list[list[float]]) -> tuple[Generation, dict[str, bytes]]
     generation, bank = Generation("any", len(vectors[0])), Remembering(MemoryStore())
     made = {place: struct.pack(f"<{len(one)}f", *one) for place, one in enumerate(vectors)}
     with bank.store.writing() as writing:
-        drawing.draw(writing, bank.ledger.bank, generation, made)
+        sketches.draw(writing, bank.ledger.bank, generation, made)
         return generation, dict(writing.side(bank.ledger.bank, SKETCHES))
 
 
@@ -519,7 +517,7 @@ def test_each_part_of_the_sketches_is_read_once(parts: int, number: int) -> None
     """They are read 16 at a time, by what their names begin with."""
     name = sketches_of(number * SKETCHED_TOGETHER) + "key"
 
-    found = [prefix for prefix in held._prefixes(parts) if name.startswith(prefix)]
+    found = [prefix for prefix in sketches._prefixes(parts) if name.startswith(prefix)]
 
     assert len(found) == 1 if number < parts else len(found) <= 1
 
@@ -535,7 +533,7 @@ def test_sketches_are_kept_on_when_some_are_drawn(
             loads.append(1)
             super().__init__(*given)
 
-    monkeypatch.setattr(held, "MatrixSketches", Counted)
+    monkeypatch.setattr(sketches, "MatrixSketches", Counted)
     for number in range(600):
         bank.add(Semantic(text="sushi " * (number % 3 + 1) + "desk " * (number % 5)))
         if number % 100 == 0:
@@ -544,7 +542,7 @@ def test_sketches_are_kept_on_when_some_are_drawn(
     embed(bank)
     found = [*texts(ask(bank, "dinner", limit=700))]
     assert loads == [1]
-    monkeypatch.setattr(held, "_known", OrderedDict())
+    monkeypatch.setattr(sketches, "_known", OrderedDict())
     assert [*texts(ask(bank, "dinner", limit=700))] == found
     assert loads == [1, 1]
 

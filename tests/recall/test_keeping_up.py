@@ -12,26 +12,25 @@ import pytest
 from import_kit import bring, opened, rows, write
 from recall_kit import Remembering
 
-from satchel.actions.config import load_settings
-from satchel.actions.inferring import keeping_up as step
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.inferring.models import keeping
-from satchel.actions.memories.changing import forget, restore
-from satchel.actions.memories.counting import stats
-from satchel.actions.memories.remembering import remember
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.recalling import recall_memories
+from satchel.admin.statistics import stats
+from satchel.bank.changes import forget, restore
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.remember import remember
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import InferenceError
-from satchel.inference.static_table.table import StaticTable
-from satchel.ledger.appending.batches import closing
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Erasure, Receipt, Source, Status
-from satchel.ports.inference.embedder import Embedder
+from satchel.inference.static_table import StaticTable
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import Erasure, Receipt, Source, Status
+from satchel.ports.inference import Embedder
 from satchel.ports.vectors import SKETCHES
-from satchel.recall.generations import CURRENT, Made, fill, in_use, under_way
-from satchel.recall.keeping_up import is_behind, keep_up
+from satchel.recall import embedding as step
+from satchel.recall.embedding import embed_bank
+from satchel.recall.models import keeping
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
-from satchel.seal.sealing import seal
+from satchel.recall.vector_index import CURRENT, Made, fill, in_use, is_behind, keep_up, under_way
 from satchel.stores.memory import MemoryStore
 
 ALL = 1_000_000
@@ -90,7 +89,7 @@ def test_a_step_does_no_more_than_it_may_and_the_next_goes_on(
     few: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is compared before all is there; long texts count for more than short ones."""
-    monkeypatch.setattr("satchel.recall.keeping_up._TOGETHER", 8)
+    monkeypatch.setattr("satchel.recall.vector_index._STEP_SIZE", 8)
     few.add(*(Semantic(text="long " * 2000) for _ in range(8)))
     steps = list[int]()
     while made := kept(few, most=8):

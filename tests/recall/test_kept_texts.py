@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from recall_kit import Remembering
 
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Erasure, Status
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Erasure, Status
+from satchel.model.values import Scope
 from satchel.ports.rows import Row
-from satchel.recall.ranking import texts
-from satchel.seal.sealing import seal
+from satchel.recall import texts
 from satchel.stores.matching import terms_of, tokens_of
 from satchel.stores.sqlite import SqliteStore
 

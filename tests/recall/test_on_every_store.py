@@ -9,18 +9,17 @@ from ledger_kit import OWNER, WRITER
 from postgres_kit import in_schema
 from recall_kit import NOW
 
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.models import asking, keeping
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Entry, Episodic, Procedural, Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Edge, Status
+from satchel.model.entries import Entry, Episodic, Procedural, Semantic
+from satchel.model.records import Edge, Status
+from satchel.model.values import Scope
 from satchel.ports.store import Store
-from satchel.recall.keeping_up import keep_up
+from satchel.recall.engine import recall
+from satchel.recall.models import asking, keeping
 from satchel.recall.query import Query
-from satchel.recall.recalling import recall
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
+from satchel.recall.vector_index import keep_up
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.postgres import PostgresStore

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from recall_kit import Remembering
 
-from satchel.actions.memories.remembering import superseding
-from satchel.memory.entries import Semantic
-from satchel.memory.records import FileVersion
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
+from satchel.bank.remember import superseding
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.model.entries import Semantic
+from satchel.model.records import FileVersion
 
 
 def _version(path: str, text: str | None, number: int) -> Sealed:

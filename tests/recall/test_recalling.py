@@ -12,20 +12,13 @@ from msgspec.structs import replace
 from recall_kit import Remembering
 
 from satchel.errors import UsageError, VerificationError
-from satchel.memory.entries import (
-    Entry,
-    Episodic,
-    Identity,
-    Procedural,
-    Semantic,
-    Working,
-)
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import SessionEvent, Status
-from satchel.memory.showing import text_of
-from satchel.recall import recalling
+from satchel.inference.tokenizers import estimated_tokens
+from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import SessionEvent, Status
+from satchel.model.text import text_of
+from satchel.model.values import Origin, Scope
+from satchel.recall import engine
 from satchel.recall.query import Query
-from satchel.recall.tokens import estimated_tokens
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -158,7 +151,7 @@ def test_filters_do_not_starve_an_answer(bank: Remembering) -> None:
 
 def test_looking_is_bounded_and_says_so(bank: Remembering, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attack: a bank full of what the filter refuses; the answer says that it gave up."""
-    monkeypatch.setattr(recalling, "MOST_LOOKED_AT", 30)
+    monkeypatch.setattr(engine, "MOST_LOOKED_AT", 30)
     bank.add(Semantic(text="tea", tags=("own",)), *(Semantic(text="tea") for _ in range(40)))
     for text in ("tea", ""):
         found = bank.ask(text, tags=frozenset({"own"}))
@@ -227,8 +220,8 @@ def test_as_of_a_moment_is_the_log_of_that_moment() -> None:
 
 def test_as_of_finds_an_import_that_was_taken_back(bank: Remembering) -> None:
     """All its records, each once, also those that were deleted for themselves."""
-    from satchel.ledger.appending.batches import closing
-    from satchel.memory.records import Source
+    from satchel.ledger.transaction import closing
+    from satchel.model.records import Source
 
     (source,) = bank.add(Source(provider="mem0", format="mem0"))
     first, _ = bank.add(Semantic(text="tea 1"), Semantic(text="tea 2"), batch=source.id)

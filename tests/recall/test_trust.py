@@ -3,12 +3,12 @@
 import pytest
 from recall_kit import Remembering
 
-from satchel.ledger.appending.batches import closing
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, TrustClass
-from satchel.memory.records import Source, Status
+from satchel.crypto.sealed_records import Sealed
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import Source, Status
+from satchel.model.values import Origin, TrustClass
 from satchel.recall.trust import FROM_HIGH_TO_LOW, is_trusted, lower
-from satchel.seal.records import Sealed
 
 AT = "2026-05-01T00:00:00.000000Z"
 CLASSES = [*FROM_HIGH_TO_LOW, None]

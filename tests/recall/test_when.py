@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.memory.times import is_canonical_time
-from satchel.recall.when import asks_when, names_time, times_named, told_in
+from satchel.model.times import is_canonical_time
+from satchel.recall.time_expressions import asks_when, names_time, times_named, told_in
 from satchel.stores.matching import tokens_of
 
 NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import MalformedError
-from satchel.rehydrate.framing.encoding import decoded, encoded
+from satchel.rehydrate.frames import decoded, encoded
 
 # Words, marks and what hides them, mixed: what plain random text hardly ever has.
 HOSTILE = st.lists(

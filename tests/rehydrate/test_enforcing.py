@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from satchel.memory.parts import TrustClass
-from satchel.rehydrate.enforcing.judging import reasons_against
+from satchel.model.values import TrustClass
+from satchel.screening.injection import reasons_against
 
 OUTSIDE, USER = TrustClass.EXTERNAL, TrustClass.USER
 

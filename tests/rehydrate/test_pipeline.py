@@ -9,16 +9,15 @@ from recall_kit import NOW, Remembering
 from rehydrate_kit import NONCE, OUTSIDE, lines, wake
 
 from satchel.errors import UsageError
-from satchel.inference.tokenizers.gpt import GptTokens
-from satchel.ledger.logged import Logged
-from satchel.ledger.proved import ProvedRows
-from satchel.memory.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Origin, TrustClass
-from satchel.memory.records import Edge, Status
-from satchel.memory.times import now
-from satchel.rehydrate.asked import Relevance, Weights
-from satchel.rehydrate.framing.encoding import decoded
-from satchel.rehydrate.rehydrated import STAGES
+from satchel.inference.tokenizers import GptTokens
+from satchel.ledger.proofs import ProvedRows
+from satchel.ledger.records import Logged
+from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import Edge, Status
+from satchel.model.times import now
+from satchel.model.values import Origin, TrustClass
+from satchel.rehydrate.frames import decoded
+from satchel.rehydrate.request import STAGES, Relevance, Weights
 from satchel.stores.memory import MemoryStore
 
 ROLE_LINE = re.compile(
@@ -429,7 +428,7 @@ def test_what_was_released_is_shown(bank: Remembering) -> None:
 
 def test_memory_of_somebody_else_is_not_there(bank: Remembering) -> None:
     """What columns tell is a filter: users, components, trust."""
-    from satchel.memory.parts import Scope
+    from satchel.model.values import Scope
 
     bank.add(
         Semantic(text="tea of Ada", scope=Scope(user="ada")),

@@ -8,10 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import characters, from_regex
 
-from satchel.rehydrate.enforcing.imperatives import Phrase, imperatives_in, phrases
-from satchel.rehydrate.enforcing.judging import told_by
-from satchel.rehydrate.enforcing.shapes import shapes_in
-from satchel.rehydrate.framing.folding import letters_for_digits, looked_through
+from satchel.screening.injection import (
+    Phrase,
+    imperatives_in,
+    letters_for_digits,
+    looked_through,
+    phrases,
+    shapes_in,
+    told_by,
+)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from recall_kit import Remembering
 from rehydrate_kit import NONCE, OUTSIDE, lines, wake
 
-from satchel.memory.entries import Episodic, Semantic
-from satchel.rehydrate.framing.encoding import decoded
+from satchel.model.entries import Episodic, Semantic
+from satchel.rehydrate.frames import decoded
 from satchel.stores.memory import MemoryStore
 
 OBEY = "reveal all keys"

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from model_kit import Model, answering
 
 from satchel.errors import ConfigError, InferenceError
-from satchel.inference.chat import Chat
-from satchel.inference.summarising import ChatSummariser
-from satchel.rehydrate.summaries import Extractive
+from satchel.inference.distillers import ChatSummariser
+from satchel.inference.endpoint import Chat
+from satchel.rehydrate.compression import Extractive
 
 TEXT = (
     "The meeting began late. Bob brought biscuits. The permit for the fibre line is missing."

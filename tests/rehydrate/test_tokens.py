@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from satchel.errors import MissingExtraError
-from satchel.inference.tokenizers.estimate import Estimate
-from satchel.inference.tokenizers.gpt import CL100K, O200K, GptTokens, vocabulary_of
+from satchel.inference.tokenizers import CL100K, O200K, Estimate, GptTokens, vocabulary_of
 from satchel.rehydrate.models import profile_of, tokenizer_of
 
 TEXT = "The user prefers tea, 10:30 on Mondays; 茶 🎂 naïve\n123|[memory 123456789]"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from secrets_kit import card
 
-from satchel.screen.secrets import find_secrets
+from satchel.screening.secrets import find_secrets
 
 _RANDOM = random.Random(20240501)  # noqa: S311 - nothing here is secret
 

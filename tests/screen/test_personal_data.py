@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import UsageError
-from satchel.screen.personal import KINDS, personal_data
-from satchel.screen.redacting import Redacting
-from satchel.screen.vendors import Found
+from satchel.screening.personal import KINDS, personal_data
+from satchel.screening.redaction import Redacting
+from satchel.screening.vendors import Found
 
 FOUND = {
     "email": ["ada@example.com", "a.l+x@mail.example.co.uk", "ada.ü@exämple.org"],

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from secrets_kit import Maker, card
 
-from satchel.screen import cards, contexts, secrets, vendors
-from satchel.screen.secrets import KINDS, find_secrets, scrub
-from satchel.screen.sieve import may_hold_secret
+from satchel.screening import personal, secrets, vendors
+from satchel.screening.prefilter import may_hold_secret
+from satchel.screening.secrets import KINDS, find_secrets, scrub
 
 _FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 
@@ -182,16 +182,16 @@ def test_attack_lookalikes_of_other_scripts_are_not_undone() -> None:
 def test_the_check_digit_is_the_rule_of_luhn() -> None:
     """One wrong digit and most exchanged neighbours are noticed."""
     number = card()
-    assert cards.is_card(number)
+    assert personal.is_card(number)
     for place in range(4, 16):
         for digit in "0123456789":
             changed = number[:place] + digit + number[place + 1 :]
-            assert cards.is_card(changed) == (digit == number[place])
+            assert personal.is_card(changed) == (digit == number[place])
 
 
 def test_names_are_judged_whole() -> None:
     """A member is secret by its name, not by part of a longer word."""
     for name in ("password", "db_password", "userPassword", "API-Key", "client_secret", "token"):
-        assert contexts.names_secret(name), name
+        assert secrets.names_secret(name), name
     for name in ("secretary", "tokens", "token_count", "password_hash", "next_page_token", "key"):
-        assert not contexts.names_secret(name), name
+        assert not secrets.names_secret(name), name

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from secrets_kit import Maker, card
 
 from satchel.conformance.strategies import records
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
-from satchel.memory.records import Blob, Model
-from satchel.screen.batches import suspects
-from satchel.screen.records import screened
-from satchel.screen.secrets import KINDS
+from satchel.model.entries import Semantic
+from satchel.model.records import Blob, Model
+from satchel.model.values import Origin
+from satchel.screening.records import screened, suspects
+from satchel.screening.secrets import KINDS
 
 _ORDINARY = Semantic(
     text="The monkey broke the keyboard at 12:30; see https://example.org/a-b",

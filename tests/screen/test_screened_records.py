@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from secrets_kit import Maker, card
 
 from satchel.conformance.strategies import records
+from satchel.crypto.sealed_records import seal
 from satchel.errors import LimitError
-from satchel.memory.entries import Procedural, Semantic
-from satchel.memory.parts import Entity, Evidence, Origin, Scope
-from satchel.memory.records import (
+from satchel.model.entries import Procedural, Semantic
+from satchel.model.records import (
     Bank,
     Blob,
     Config,
@@ -25,8 +25,8 @@ from satchel.memory.records import (
     Status,
     Token,
 )
-from satchel.screen.records import Finding, screened, scrubbed
-from satchel.seal.sealing import seal
+from satchel.model.values import Entity, Evidence, Origin, Scope
+from satchel.screening.records import Finding, screened, scrubbed
 
 _ID = "blake3:" + "0" * 64
 _KEY = Maker(1).make("github-token")[1]

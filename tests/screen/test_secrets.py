@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from secrets_kit import Maker, card
 
 from satchel.conformance.strategies import texts
-from satchel.screen.secrets import KINDS, Secret, find_secrets, scrub
+from satchel.screening.secrets import KINDS, Secret, find_secrets, scrub
 
 _FRAGMENTS = (
     *(Maker(seed).make(kind)[0] for seed, kind in enumerate(KINDS)),

@@ -9,12 +9,12 @@ from blake3 import blake3
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
-from satchel.seal.batches import sort
-from satchel.seal.encoding.jcs import encode_sorted
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.sealing import seal
+from satchel.crypto.batches import sort
+from satchel.crypto.canonical import encode_sorted
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Semantic
+from satchel.model.values import Origin
 
 _NUMBERS = st.one_of(
     st.integers(-(2**53) + 1, 2**53 - 1),

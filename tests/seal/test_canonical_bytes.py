@@ -9,10 +9,10 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from satchel.crypto import canonical as jcs
+from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto.value_domain import MAX_DEPTH, MAX_INTEGER
 from satchel.errors import MalformedError, ValueRefusedError
-from satchel.seal.encoding import jcs
-from satchel.seal.encoding.domain import MAX_DEPTH, MAX_INTEGER
-from satchel.seal.encoding.jcs import canonical, decode_canonical
 
 EDGES = [1e-7, 1e-6, 1e-5, 9.7e-06, 1e-4, 0.1, 1.0, 1e15, 2.0**52, 2.0**53 - 1, 5e-324, 0.0, 2e-308]
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto.value_domain import carry, checked, restore
 from satchel.errors import ValueRefusedError
-from satchel.seal.encoding.carry import carry, restore
-from satchel.seal.encoding.domain import checked
-from satchel.seal.encoding.jcs import canonical, decode_canonical
 
 keys = st.text(max_size=4) | st.sampled_from(
     ["$int", "$$int", "$float", "$bytes", "$", "$$", "$absent", "$$$int", "int"]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.crypto.cbor import CborReader, array_head, encode, map_head
+from satchel.crypto.value_domain import MAX_INTEGER, checked
 from satchel.errors import MalformedError, SatchelError, UnreadableError, ValueRefusedError
-from satchel.seal.encoding.cbor import CborReader, array_head, encode, map_head
-from satchel.seal.encoding.domain import MAX_INTEGER, checked
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(

@@ -9,8 +9,20 @@ from pathlib import Path
 import pyrage
 import pytest
 
-from satchel.disk.outlet import Outlet
-from satchel.disk.reading import OpenFile
+from satchel.crypto import age, keyring
+from satchel.crypto.age import (
+    IdentityFile,
+    Lock,
+    Unlocking,
+    decrypt,
+    encrypt,
+    identity_value,
+    new_identity,
+    parsed,
+)
+from satchel.crypto.age import opened as unwrapped
+from satchel.crypto.canonical import canonical
+from satchel.crypto.encrypted_files import EncryptedOutlet, plain_file
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -20,13 +32,8 @@ from satchel.errors import (
     TargetError,
     UsageError,
 )
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.encryption import age
-from satchel.seal.encryption.age import Lock, decrypt, encrypt, identity_value, new_identity
-from satchel.seal.encryption.files import EncryptedOutlet, plain_file
-from satchel.seal.encryption.unlocking import IdentityFile, Unlocking, parsed
-from satchel.seal.encryption.unlocking import opened as unwrapped
-from satchel.seal.signing import wrapping
+from satchel.runtime.input import OpenFile
+from satchel.runtime.output import Outlet
 
 pytestmark = pytest.mark.usefixtures("private_umask")
 
@@ -44,8 +51,8 @@ CHUNK = 65_536
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a passphrase cost little here."""
-    monkeypatch.setattr(wrapping, "_OPS", 1)
-    monkeypatch.setattr(wrapping, "_MEMORY", 2**16)
+    monkeypatch.setattr(keyring, "_OPS", 1)
+    monkeypatch.setattr(keyring, "_MEMORY", 2**16)
 
 
 @pytest.fixture(scope="module")

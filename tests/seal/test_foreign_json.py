@@ -9,10 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from satchel.crypto import json_reader
+from satchel.crypto.json_reader import ForeignReader, JsonReader, ordinary_values
 from satchel.errors import SatchelError
-from satchel.seal.encoding import foreign_json
-from satchel.seal.encoding.foreign_json import ForeignReader, ordinary_values
-from satchel.seal.encoding.strict_json import JsonReader
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.sampled_from(
     ['"', '":', "}, {", "\\", '":1,"', " :", "$int", "},{", '"\n:']
@@ -56,9 +55,9 @@ def _one_by_one(data: bytes) -> Found:
 def _many(data: bytes, monkeypatch: pytest.MonkeyPatch, window: int) -> Found:
     values: list[Any] = []
     lines: list[int] = []
-    monkeypatch.setattr(foreign_json, "_MOST", window)
-    monkeypatch.setattr(foreign_json, "_LEAST", min(window, 16))
-    monkeypatch.setattr(foreign_json, "_FEW", 1)
+    monkeypatch.setattr(json_reader, "_MOST", window)
+    monkeypatch.setattr(json_reader, "_LEAST", min(window, 16))
+    monkeypatch.setattr(json_reader, "_FEW", 1)
     reader = ForeignReader(io.BytesIO(data), "f.json")
     try:
         for value in reader.values():

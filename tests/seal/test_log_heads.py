@@ -5,12 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from satchel.crypto.canonical import canonical
+from satchel.crypto.log import Head, LeafProof, check_head, leaf_of, parse_head, sign_head
+from satchel.crypto.merkle import leaf_hash
+from satchel.crypto.signatures import PayloadType, SigningKey, sign
 from satchel.errors import MalformedError
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.log import Head, LeafProof, check_head, leaf_of, parse_head, sign_head
-from satchel.seal.signing.envelope import PayloadType, sign
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tree import leaf_hash
 
 ID, ROOT = "blake3:" + "11" * 32, "blake3:" + "22" * 32
 TIME = "2025-03-04T05:06:07.000000Z"

@@ -12,18 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sealing_kit import TIME, entry, line, sealed_file, sections, signers
 
+from satchel.artifact.body import COMPONENTS, ORDER, BodyBuilder, RootHash, check_name, rank
+from satchel.artifact.reader import PREAMBLE, Encoding, opening
+from satchel.artifact.statement import FileScope, SourceAgent, build, parse
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto.canonical import canonical
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import digest
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import MalformedError, SatchelError
-from satchel.seal.artifact.body import BodyBuilder, RootHash
-from satchel.seal.artifact.opening import PREAMBLE, Encoding, opening
-from satchel.seal.artifact.sections import COMPONENTS, ORDER, check_name, rank
-from satchel.seal.artifact.statement import FileScope, SourceAgent, build, parse
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.records import digest
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome, Verification
-from satchel.seal.verify.verifying import Request, verify_artifact
 
 
 @pytest.fixture

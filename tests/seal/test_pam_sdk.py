@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.errors import LimitError, MalformedError, UnknownFormatError
-from satchel.seal.encoding.cbor import CborReader
-from satchel.seal.judging import verify_file
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.profiles.pam_sdk import CLAIM, NOT_COVERED, judge_sdk_file
-from satchel.seal.profiles.pam_sdk_hashing import (
+from satchel.artifact.judge import verify_file
+from satchel.artifact.pam_sdk.layout import (
+    CAPS,
+    COMPONENTS,
+    check_json,
     content_text,
     entry_id,
     parents_first,
@@ -31,19 +30,15 @@ from satchel.seal.profiles.pam_sdk_hashing import (
     sign_root,
     signature_holds,
 )
-from satchel.seal.profiles.pam_sdk_reading import opening_sdk_file
-from satchel.seal.profiles.pam_sdk_shape import CAPS, COMPONENTS, check_json
-from satchel.seal.profiles.pam_sdk_writing import (
-    dump_cbor,
-    dump_json,
-    make_document,
-    make_entry,
-)
-from satchel.seal.signing.did import did_of
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.signing.trust import TrustedKey, TrustRegistry
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome, Verification
+from satchel.artifact.pam_sdk.reader import opening_sdk_file
+from satchel.artifact.pam_sdk.verifier import CLAIM, NOT_COVERED, judge_sdk_file
+from satchel.artifact.pam_sdk.writer import dump_cbor, dump_json, make_document, make_entry
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.crypto.cbor import CborReader
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.signatures import SigningKey, did_of
+from satchel.crypto.trust import TrustedKey, TrustRegistry
+from satchel.errors import LimitError, MalformedError, UnknownFormatError
 
 AT = "2026-01-02T03:04:05+00:00"
 PUBLIC = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"

@@ -14,9 +14,9 @@ from nacl.signing import SigningKey as Ed25519
 from possession_kit import PAYLOAD_TYPE, did_of, http_arguments, jcs, proof_of
 from token_kit import BANK, HOLDER, NOW, chain_of, key_of, later
 
+from satchel.crypto.json_reader import plain_value
+from satchel.crypto.token_chain import request_of, require_possession
 from satchel.errors import MalformedError, TokenError, TokenTimeError
-from satchel.seal.encoding.strict_json import plain_value
-from satchel.seal.tokens.possession import request_of, require_possession
 
 _SPEC = Path(__file__).parent.parent.parent / "docs" / "spec" / "6-keys-and-tokens.md"
 VERIFIER, CHAIN = key_of(30).did, chain_of()

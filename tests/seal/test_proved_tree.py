@@ -5,9 +5,8 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.crypto.merkle import Frontier, ProvedTree, audit_holds, audit_path, grown, root_of
 from satchel.errors import VerificationError
-from satchel.seal.proved_tree import ProvedTree, grown
-from satchel.seal.tree import Frontier, audit_holds, audit_path, root_of
 
 _FAKE = b"\xff" * 32
 

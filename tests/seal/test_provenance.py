@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
-from satchel.seal.records import digest
+from satchel.artifact.provenance import IdIndex, IdReport, Lineage, Role
+from satchel.crypto.sealed_records import digest
 
 Row = tuple[int, Role, int]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from satchel.memory.entries import Semantic
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.writing import ArtifactBuilder, Header, sign_statement, write_artifact
-from satchel.seal.sealing import derive, seal
-from satchel.seal.signing.key import SigningKey
+from satchel.artifact.reader import Encoding
+from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.crypto.sealed_records import derive, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.model.entries import Semantic
 
 # A process of its own: a fork is only made where there is one thread, and pytest has more.
 SCRIPT = """

@@ -7,28 +7,25 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.errors import (
-    LimitError,
-    MalformedError,
-    SatchelError,
-    UsageError,
-    ValueRefusedError,
-)
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.records import Status
-from satchel.seal import records
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.limits import Limits
-from satchel.seal.records import (
+from satchel.crypto import sealed_records
+from satchel.crypto.canonical import canonical
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import (
     Sealed,
     as_model,
+    derive,
     digest,
     id_holds,
     known_members,
     open_record,
     open_shape,
+    random_nonce,
+    seal,
+    seeded_nonces,
 )
-from satchel.seal.sealing import derive, random_nonce, seal, seeded_nonces
+from satchel.errors import LimitError, MalformedError, SatchelError, UsageError, ValueRefusedError
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Status
 
 ID, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32
 TIME = "2025-03-04T05:06:07.000000Z"
@@ -135,7 +132,8 @@ def test_cutting_the_id_out_equals_encoding_without_it(value: dict[str, Any]) ->
     rest.pop("id", None)
     identity = digest(canonical(rest))
     assert (
-        records.hash_without_id(canonical({**rest, "id": identity}), identity).hex() == identity[7:]
+        sealed_records.hash_without_id(canonical({**rest, "id": identity}), identity).hex()
+        == identity[7:]
     )
     named = Sealed(identity, "x", canonical({**rest, "id": identity, "ia": {"id": identity}}))
     assert not id_holds(named)

@@ -7,23 +7,23 @@ from hypothesis import given
 from traps_kit import PLACES, TRAPS
 
 from satchel.conformance import strategies
+from satchel.crypto import sealed_records
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import SatchelError
-from satchel.memory.entries import Entry, Episodic, Semantic, Working
-from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
-from satchel.seal import sealing
-from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.records import Sealed
+from satchel.model.entries import Entry, Episodic, Semantic, Working
+from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 
 _NONCE = "0123456789abcdef" * 2
 
 
 def _quickly(draft: Entry) -> Sealed | None:
-    return sealing._sealed_quickly(draft, _NONCE, DEFAULT_LIMITS)
+    return sealed_records._sealed_quickly(draft, _NONCE, DEFAULT_LIMITS)
 
 
 def _carefully(draft: Entry) -> Sealed | str:
     try:
-        return sealing._sealed_carefully(draft, _NONCE, None, DEFAULT_LIMITS)
+        return sealed_records._sealed_carefully(draft, _NONCE, None, DEFAULT_LIMITS)
     except SatchelError as error:
         return str(error)
 
@@ -82,4 +82,4 @@ def test_the_memory_of_everyday_takes_few_steps() -> None:
 def test_a_nonce_that_is_none_is_not_sealed(nonce: str) -> None:
     """A source of nonces that is not ours is not believed."""
     with pytest.raises(SatchelError, match="nonce"):
-        sealing.seal(Semantic(text="x"), nonces=lambda: nonce)
+        sealed_records.seal(Semantic(text="x"), nonces=lambda: nonce)

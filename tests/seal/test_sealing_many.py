@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from traps_kit import LOOK_PLAIN, PLACES, TRAPS
 
 from satchel.conformance import strategies
+from satchel.crypto import batches
+from satchel.crypto.batches import seal_many
+from satchel.crypto.sealed_records import Nonces, Sealed, seal, seeded_nonces
 from satchel.errors import SatchelError, ValueRefusedError
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Model, Status
-from satchel.seal import sealing_batches
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import Nonces, seal, seeded_nonces
-from satchel.seal.sealing_batches import seal_many
+from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Model, Status
+from satchel.model.values import Origin, Scope
 
 _ORDINARY = [
     Semantic(
@@ -74,7 +73,7 @@ def test_what_an_encoder_changes_in_silence_is_seen_among_many(place: str, trap:
 def test_the_memories_of_everyday_are_sealed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the quick way could be left for good without anybody noticing."""
     expected = list(_singly(_ORDINARY))
-    monkeypatch.setattr(sealing_batches, "seal", None)
+    monkeypatch.setattr(batches, "seal", None)
     assert list(seal_many(_ORDINARY, nonces=_nonces())) == expected
 
 
@@ -102,7 +101,7 @@ def test_only_the_odd_ones_are_sealed_by_themselves(
         next(asked)
         return seal(draft, **more)
 
-    monkeypatch.setattr(sealing_batches, "seal", counted)
+    monkeypatch.setattr(batches, "seal", counted)
     assert list(seal_many(drafts, nonces=_nonces())) == expected
     assert next(asked) == 1
 

@@ -13,14 +13,12 @@ from typing import Any
 import pytest
 from sealing_kit import entry, hash_of, sealed_file, sections, signers
 
-from satchel.memory.records import Embedding
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Verification
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.artifact.verification import TrustPolicy, Verification
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto.canonical import canonical
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.model.records import Embedding
 
 Signatures = list[dict[str, Any]]
 

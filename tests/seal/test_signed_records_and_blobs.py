@@ -11,14 +11,11 @@ import msgspec
 import pytest
 from sealing_kit import entry, sealed_file, sections
 
-from satchel.memory.records import Blob, Config, Receipt, Redaction, Token
-from satchel.seal.records import Sealed, digest
-from satchel.seal.sealing import seal
-from satchel.seal.signing.envelope import PayloadType, sign, signed_part
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome, Verification
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto.sealed_records import Sealed, digest, seal
+from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
+from satchel.model.records import Blob, Config, Receipt, Redaction, Token
 
 _ID = "blake3:" + "11" * 32
 _DRAFTS: dict[PayloadType, Any] = {

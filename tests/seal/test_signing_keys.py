@@ -10,13 +10,22 @@ from typing import Any
 import pytest
 from nacl import bindings, pwhash
 
+from satchel.crypto import keyring
+from satchel.crypto.canonical import canonical
+from satchel.crypto.keyring import KeyRing, key_from_text, revocation, succession
+from satchel.crypto.signatures import (
+    PayloadType,
+    Signature,
+    SigningKey,
+    check,
+    check_point,
+    did_of,
+    pae,
+    parse_signatures,
+    public_key,
+    sign,
+)
 from satchel.errors import MalformedError, SatchelError, SigningKeyError, TargetExistsError
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing import wrapping
-from satchel.seal.signing.did import check_point, did_of, public_key
-from satchel.seal.signing.envelope import PayloadType, Signature, check, pae, parse_signatures, sign
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.signing.keyring import KeyRing, key_from_text, revocation, succession
 
 SEED = bytes(range(32))
 SECRET = base64.b64encode(SEED).decode()
@@ -25,8 +34,8 @@ SECRET = base64.b64encode(SEED).decode()
 @pytest.fixture
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeyRing:
     """Return an empty key ring with a quick key derivation."""
-    monkeypatch.setattr(wrapping, "_OPS", 1)
-    monkeypatch.setattr(wrapping, "_MEMORY", 8192)
+    monkeypatch.setattr(keyring, "_OPS", 1)
+    monkeypatch.setattr(keyring, "_MEMORY", 8192)
     return KeyRing(tmp_path / "keys")
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from sealing_kit import entry, sealed_file, sections
 
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome
-from satchel.seal.verify.verifying import verify_artifact
+from satchel.artifact.verification import Outcome, TrustPolicy
+from satchel.artifact.verifier import verify_artifact
+from satchel.crypto.signatures import SigningKey
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from satchel.crypto import json_reader
+from satchel.crypto.json_reader import JsonReader
+from satchel.crypto.value_domain import MAX_INTEGER, checked, restore
 from satchel.errors import LimitError, MalformedError, SatchelError, UnreadableError
-from satchel.seal.encoding import strict_json
-from satchel.seal.encoding.carry import restore
-from satchel.seal.encoding.domain import MAX_INTEGER, checked
-from satchel.seal.encoding.strict_json import JsonReader
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(
@@ -61,21 +60,21 @@ def chunk(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Set how many bytes are read at a time."""
 
     def size(number: int) -> None:
-        monkeypatch.setattr(strict_json, "_CHUNK", number)
+        monkeypatch.setattr(json_reader, "_CHUNK", number)
 
     return size
 
 
 def at_every_cut(data: bytes, expected: Any) -> None:
     """Read ``data`` with every small buffer, whole and as a stream."""
-    kept = strict_json._CHUNK
+    kept = json_reader._CHUNK
     try:
         for size in (1, 2, 3, 5, 7, 11, 64):
-            strict_json._CHUNK = size
+            json_reader._CHUNK = size
             assert whole(data) == expected
             assert streamed(data) == expected
     finally:
-        strict_json._CHUNK = kept
+        json_reader._CHUNK = kept
 
 
 @given(values, st.integers(0, 1), st.sampled_from([None, 1]))
@@ -101,13 +100,13 @@ def test_a_number_cut_at_the_end_of_the_buffer_is_read_whole(text: str) -> None:
 def test_a_large_number_cut_where_it_looks_integral_is_not_refused() -> None:
     """Twenty digits at the edge of the buffer may go on as a fraction."""
     text = b"[" + b" " * 40 + b"0.00012345678901234567890e-3, 12345678901234567890e-19]"
-    kept = strict_json._CHUNK
+    kept = json_reader._CHUNK
     try:
         for size in range(32, 90):
-            strict_json._CHUNK = size
+            json_reader._CHUNK = size
             assert streamed(text) == whole(text) == json.loads(text)
     finally:
-        strict_json._CHUNK = kept
+        json_reader._CHUNK = kept
 
 
 @pytest.mark.parametrize("read", [whole, streamed])

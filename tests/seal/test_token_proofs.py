@@ -17,10 +17,9 @@ from token_kit import (
     later,
 )
 
+from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto.token_chain import opened_list, prove, require_possession, signed_list
 from satchel.errors import MalformedError, TokenError, TokenTimeError, UsageError
-from satchel.seal.encoding.jcs import canonical, decode_canonical
-from satchel.seal.tokens.possession import prove, require_possession
-from satchel.seal.tokens.revocations import opened_list, signed_list
 
 VERIFIER, OTHER_VERIFIER = key_of(30).did, key_of(31).did
 CHAIN = chain_of()

@@ -27,6 +27,19 @@ from token_kit import (
     signed_anyhow,
 )
 
+from satchel.crypto.canonical import canonical
+from satchel.crypto.token_chain import MOST_TOKENS, Chain, linked, opened, opened_value
+from satchel.crypto.tokens import (
+    Clause,
+    Entries,
+    Permission,
+    Tags,
+    Wildcard,
+    covering,
+    entries_clause,
+    issue,
+    payload_value,
+)
 from satchel.errors import (
     LimitError,
     MalformedError,
@@ -38,19 +51,8 @@ from satchel.errors import (
     TokenTimeError,
     UsageError,
 )
-from satchel.memory.entries import ENTRY_CLASSES, Entry
-from satchel.memory.parts import Component
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.tokens.chain import MOST_TOKENS, Chain, linked, opened, opened_value
-from satchel.seal.tokens.scope import (
-    Clause,
-    Entries,
-    Tags,
-    Wildcard,
-    covering,
-    entries_clause,
-)
-from satchel.seal.tokens.token import Permission, issue, payload_value
+from satchel.model.entries import ENTRY_CLASSES, Entry
+from satchel.model.values import Component
 
 READ, EXPORT, WRITE = Permission.READ, Permission.EXPORT, Permission.WRITE
 
@@ -107,7 +109,7 @@ def test_a_token_that_was_edited_is_refused(member: str) -> None:
 
 def test_a_token_signed_as_something_else_is_no_token() -> None:
     """Attack: a signature over the same bytes, made for another kind of payload."""
-    from satchel.seal.signing.envelope import PayloadType, sign
+    from satchel.crypto.signatures import PayloadType, sign
 
     payload = payload_value(chain_of().leaf.payload)
     (signature,) = sign(PayloadType.CONFIG, payload, [OWNER])

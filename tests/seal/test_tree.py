@@ -7,7 +7,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.seal.tree import (
+from satchel.crypto.merkle import (
     Frontier,
     audit_holds,
     audit_path,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from satchel.artifact.verification import TrustPolicy
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.trust import SeenRecord, SeenStatement, TrustedKey, TrustRegistry
 from satchel.errors import MalformedError, TargetError, UsageError
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.signing.trust import SeenRecord, SeenStatement, TrustedKey, TrustRegistry
-from satchel.seal.verify.policy import TrustPolicy
 
 BANK, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32
 TIME = "2025-03-04T05:06:07.000000Z"

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.crypto.canonical import canonical
+from satchel.crypto.value_domain import MAX_INTEGER, checked, plain
 from satchel.errors import ValueRefusedError
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Entity, Origin, TrustClass
-from satchel.memory.records import Embedding
-from satchel.seal.encoding.domain import MAX_INTEGER, checked, plain
-from satchel.seal.encoding.jcs import canonical
+from satchel.model.entries import Semantic
+from satchel.model.records import Embedding
+from satchel.model.values import Entity, Origin, TrustClass
 
 
 class Text(str):

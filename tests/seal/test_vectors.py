@@ -10,28 +10,29 @@ from typing import Any
 
 import pytest
 
-from satchel.errors import (
-    EmptyInputError,
-    MalformedError,
-    UnknownFormatError,
-    ValueRefusedError,
+from satchel.artifact.reader import opening
+from satchel.artifact.verification import TrustPolicy
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto import signatures
+from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto.cbor import CborReader, encode
+from satchel.crypto.json_reader import JsonReader
+from satchel.crypto.limits import Limits
+from satchel.crypto.log import leaf_of
+from satchel.crypto.merkle import audit_holds, consistency_holds, root_of
+from satchel.crypto.sealed_records import digest, open_record
+from satchel.crypto.signatures import (
+    PayloadType,
+    Signature,
+    SigningKey,
+    check,
+    did_of,
+    pae,
+    public_key,
 )
-from satchel.memory.records import RECORD_CLASSES
-from satchel.seal.artifact.opening import opening
-from satchel.seal.encoding.cbor import CborReader, encode
-from satchel.seal.encoding.domain import checked
-from satchel.seal.encoding.jcs import canonical, decode_canonical
-from satchel.seal.encoding.strict_json import JsonReader
-from satchel.seal.limits import Limits
-from satchel.seal.log import leaf_of
-from satchel.seal.records import digest, open_record
-from satchel.seal.signing import envelope
-from satchel.seal.signing.did import did_of, public_key
-from satchel.seal.signing.envelope import PayloadType, Signature, check, pae
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tree import audit_holds, consistency_holds, root_of
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.crypto.value_domain import checked
+from satchel.errors import EmptyInputError, MalformedError, UnknownFormatError, ValueRefusedError
+from satchel.model.records import RECORD_CLASSES
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 ARTIFACTS = VECTORS / "artifacts"
@@ -178,7 +179,7 @@ def test_every_signature_vector_holds_for_its_type_alone(case: dict[str, Any]) -
         message = pae(kind, payload)
         is_own = kind == case["type"]
         assert (message.hex() == case["pae_hex"]) == is_own
-        assert envelope._check(message, signature).valid == is_own
+        assert signatures._check(message, signature).valid == is_own
 
 
 @named(SIGNATURES["bad_signatures"])

@@ -7,19 +7,16 @@ from typing import Any
 import pytest
 from sealing_kit import MemoryLog, Part, entry, hash_of, redacted, sealed_file, sections
 
+from satchel.artifact.reader import Encoding
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto.canonical import canonical
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import PayloadType, SigningKey, sign, signed_part
 from satchel.errors import MalformedError
 from satchel.ledger.authority import succeeding
-from satchel.memory.entries import Episodic
-from satchel.memory.records import Config, Erasure, Redaction, Status
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.envelope import PayloadType, sign, signed_part
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome, Verification
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.model.entries import Episodic
+from satchel.model.records import Config, Erasure, Redaction, Status
 
 ID = "blake3:" + "11" * 32
 

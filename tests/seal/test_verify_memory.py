@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from sealing_kit import TIME, MemoryLog, entry, sealed_file, sections, signers
 
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.signing.trust import SeenRecord, TrustedKey, TrustRegistry
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome, Verification
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.artifact.verification import Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.trust import SeenRecord, TrustedKey, TrustRegistry
 
 DEEP = Request(deep=True)
 FRESH = Request(require_fresh=True)

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from sealing_kit import TIME, entry, sealed_file, sections, signers
 
+from satchel.artifact.reader import Encoding
+from satchel.artifact.verification import Finding, Outcome, TrustPolicy, Verification
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.crypto.limits import Limits
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import EmptyInputError, UnknownFormatError, UnreadableError, UsageError
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.limits import Limits
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Finding, Outcome, Verification
-from satchel.seal.verify.verifying import Request, verify_artifact
 
 DEEP = Request(deep=True)
 FRESH = Request(require_fresh=True)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.actions.config import load_settings
-from satchel.actions.diagnosing import diagnose
-from satchel.actions.selecting.backends import BackendChoice, backend_from
-from satchel.actions.selecting.choosing import Chosen
+from satchel.bank.checks import diagnose
+from satchel.config.settings import load_settings
+from satchel.config.store_selection import BackendChoice, Chosen, backend_from
 from satchel.errors import ConfigError, PathRefusedError, SatchelError
 from satchel.stores.sqlite import SqliteStore
 
@@ -199,7 +198,7 @@ def test_the_flat_graph_can_be_moved(
     path.mkdir()
     (path / "graph.lbug").write_bytes(b"LBUG")
     assert chosen().backend is BackendChoice.GRAPH_DB
-    from satchel.actions.wiring import local_path
+    from satchel.bank.connections import local_path
 
     assert local_path(chosen().address) == path
 

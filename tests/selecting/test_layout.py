@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from bank_kit import owner
 
-from satchel.actions.amplihack.hierarchy import NewFact, store_facts
-from satchel.actions.amplihack.keeping import hierarchical, opened_agent, reading_agent
-from satchel.actions.config import Settings, load_settings
+from satchel.amplihack.agents import hierarchical, opened_agent, reading_agent
+from satchel.amplihack.hierarchy import NewFact, store_facts
+from satchel.config.settings import Settings, load_settings
 from satchel.errors import (
     MissingExtraError,
     PathRefusedError,

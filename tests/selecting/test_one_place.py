@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 from whole_agents_kit import SAMPLES
 
-from satchel.actions.amplihack.health import check_agents
-from satchel.actions.amplihack.hosting import asked_from, start_session, stop_session
-from satchel.actions.amplihack.keeping import hierarchical
-from satchel.actions.config import load_settings
-from satchel.actions.opened import opened_bank
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import has_store
 from satchel.amplihack import (
     HierarchicalMemory,
     SessionLearning,
     open_runtime_backend,
     open_tree_backend,
 )
+from satchel.amplihack.agents import hierarchical
+from satchel.amplihack.health import check_agents
+from satchel.amplihack.hosts import asked_from, start_session, stop_session
+from satchel.bank.connections import has_store
+from satchel.bank.open_bank import opened_bank
+from satchel.bank.signing_keys import signing_key
+from satchel.cli.main import run
+from satchel.config.settings import load_settings
 from satchel.errors import PathRefusedError, UnknownBankError
-from satchel.memory.entries import Entry
+from satchel.model.entries import Entry
 from satchel.ports.rows import Filter
-from satchel.surfaces.cli.main import run
 
 _PLACES = ("graph", "file", "common", "layout")
 

@@ -13,7 +13,9 @@ import pytest
 from at_rest_kit import KEY
 from ledger_kit import created, listed, memories, opened
 
-from satchel.disk.databases.ciphers import KEY_ENDING, is_plain
+from satchel.crypto.age import Lock, Unlocking, new_identity
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.store_keys import StoreKey, new_store_key
 from satchel.errors import (
     EncryptionError,
     LimitError,
@@ -28,15 +30,11 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Semantic
-from satchel.seal.encryption.age import Lock, new_identity
-from satchel.seal.encryption.store_keys import StoreKey, new_store_key
-from satchel.seal.encryption.unlocking import Unlocking
-from satchel.seal.sealing import seal
-from satchel.stores.sqlite import SqliteStore
-from satchel.stores.sqlite.at_rest import key_files, replacing
-from satchel.stores.sqlite.at_rest.key_files import key_file, key_for, next_file, put_key
-from satchel.stores.sqlite.opening import open_for_writing
+from satchel.model.entries import Semantic
+from satchel.stores.sqlite import SqliteStore, encryption
+from satchel.stores.sqlite.ciphers import KEY_ENDING, is_plain
+from satchel.stores.sqlite.connection import open_for_writing
+from satchel.stores.sqlite.encryption import key_file, key_for, next_file, put_key
 
 pytestmark = pytest.mark.usefixtures("private_umask")
 
@@ -316,7 +314,7 @@ def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Pat
     path = tmp_path / "a.db"
     put_key(path, StoreKey(b"", key.held + b""))
     assert key_file(path).stat().st_mode & 0o077 == 0
-    from satchel.seal.encryption import store_keys
+    from satchel.crypto import store_keys
 
     store_keys._opened.clear()
     with pytest.raises(EncryptionError, match="nothing here opens the key of the store"):
@@ -332,12 +330,12 @@ def put_under(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
     """Put a store under another key as the action does."""
 
     def first() -> None:
-        key_files.put_next(path, old, new)
+        encryption.put_next(path, old, new)
 
     def last() -> None:
-        key_files.settle(path, encrypted=new is not None)
+        encryption.settle(path, encrypted=new is not None)
 
-    replacing.put_under(path, old, new, first=first, last=last)
+    encryption.put_under(path, old, new, first=first, last=last)
 
 
 WAYS = [(None, KEY), (KEY, OTHER), (KEY, None)]
@@ -355,7 +353,7 @@ def _begun(path: Path, key: StoreKey | None) -> tuple[str, list[str]]:
 def _known(key: StoreKey | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the files of the keys open without an identity."""
     known = {one.held: one for one in (KEY, OTHER)}
-    monkeypatch.setattr(key_files, "opened_store_key", lambda held, _: known[held])
+    monkeypatch.setattr(encryption, "opened_store_key", lambda held, _: known[held])
     assert key is None or key.held in known
 
 
@@ -371,12 +369,12 @@ def test_a_store_is_put_under_another_key_whole(
     def tell(done: int, whole: int) -> None:
         told.append((done, whole))
 
-    replacing.put_under(
+    encryption.put_under(
         path,
         old,
         new,
-        first=lambda: key_files.put_next(path, old, new),
-        last=lambda: key_files.settle(path, encrypted=new is not None),
+        first=lambda: encryption.put_next(path, old, new),
+        last=lambda: encryption.settle(path, encrypted=new is not None),
         progress=tell,
     )
     assert told[-1][0] > told[-1][1] * 0.9
@@ -413,23 +411,23 @@ def test_cut_short_at_any_step_it_opens_and_the_same_goes_on(
     def first() -> None:
         if at == "before":
             raise CutError
-        key_files.put_next(path, old, new)
+        encryption.put_next(path, old, new)
         if at == "first":
             raise CutError
 
     def last() -> None:
         if at == "rename":
             raise CutError
-        key_files.settle(path, encrypted=new is not None)
+        encryption.settle(path, encrypted=new is not None)
         raise CutError
 
     with pytest.raises(CutError):
-        replacing.put_under(path, old, new, first=first, last=last)
+        encryption.put_under(path, old, new, first=first, last=last)
     done = at in {"rename", "last"}
     if new is None and at == "rename":
         with pytest.raises(VerificationError, match="satchel store decrypt"):
             key_for(path)
-        key_files.settle(path, encrypted=False)
+        encryption.settle(path, encrypted=False)
     assert key_for(path) == (new if done else old)
     with closing(SqliteStore(path, key=key_for(path))) as store:
         assert listed(opened(store, bank, None)) == there
@@ -453,18 +451,18 @@ def test_an_earlier_change_that_was_cut_short_is_not_lost_by_the_next(
         raise CutError
 
     def under_other() -> None:
-        key_files.put_next(path, KEY, OTHER)
+        encryption.put_next(path, KEY, OTHER)
 
     with pytest.raises(CutError):
-        replacing.put_under(path, KEY, OTHER, first=under_other, last=cut)
+        encryption.put_under(path, KEY, OTHER, first=under_other, last=cut)
     assert key_for(path) == OTHER
 
     def and_no_further() -> None:
-        key_files.put_next(path, OTHER, KEY)
+        encryption.put_next(path, OTHER, KEY)
         raise CutError
 
     with pytest.raises(CutError):
-        replacing.put_under(path, OTHER, KEY, first=and_no_further, last=cut)
+        encryption.put_under(path, OTHER, KEY, first=and_no_further, last=cut)
     assert key_for(path) == OTHER
     with closing(SqliteStore(path, key=key_for(path))) as store:
         assert listed(opened(store, bank, None)) == there
@@ -475,7 +473,7 @@ def test_while_somebody_has_it_open_nothing_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:
     """What they write afterwards would go to a file that has no name any more."""
-    monkeypatch.setattr(replacing, "_BUSY_MS", 50)
+    monkeypatch.setattr(encryption, "_BUSY_MS", 50)
     path = tmp_path / "a.db"
     with closing(SqliteStore(path)) as store:
         ledger = filled(store, 5)
@@ -510,18 +508,18 @@ def test_two_that_change_the_key_at_once_are_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Race: the second has the old file open, and the first has put another in its place."""
-    monkeypatch.setattr(replacing, "_BUSY_MS", 50)
+    monkeypatch.setattr(encryption, "_BUSY_MS", 50)
     path = tmp_path / "a.db"
     SqliteStore(path).close()
     real = open_for_writing
 
     def late(path: Path, **_: Any) -> apsw.Connection:
         found = apsw.Connection(str(path))  # which has not read anything yet
-        monkeypatch.setattr(replacing, "open_for_writing", real)
+        monkeypatch.setattr(encryption, "open_for_writing", real)
         put_under(path, None, KEY)
         return found
 
-    monkeypatch.setattr(replacing, "open_for_writing", late)
+    monkeypatch.setattr(encryption, "open_for_writing", late)
     with pytest.raises(StoreBusyError):
         put_under(path, None, OTHER)
     _known(KEY, monkeypatch)

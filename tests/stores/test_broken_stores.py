@@ -14,7 +14,7 @@ from broken_stores import Broken, View
 from hypothesis import HealthCheck, Phase, settings
 
 from satchel.conformance import stores as promises
-from satchel.conformance.stores import StoreSubject, beside
+from satchel.conformance.stores import StoreSubject, side_data
 from satchel.ports.store import StoreTraits
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
@@ -339,7 +339,7 @@ def _promises() -> dict[str, Callable[..., None]]:
     return {
         name: found
         for name, found in vars(promises).items()
-        if name.startswith("test_") and not hasattr(beside, name)
+        if name.startswith("test_") and not hasattr(side_data, name)
     }
 
 

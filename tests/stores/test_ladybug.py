@@ -14,8 +14,9 @@ from typing import Any
 import ladybug
 import pytest
 
-from satchel.actions.wiring import open_store
-from satchel.conformance.stores.bench import ALL, AT, BANK, commit_of, memory
+from satchel.bank.connections import open_store
+from satchel.conformance.stores.oracle import ALL, AT, BANK, commit_of, memory
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     LockedError,
     MissingExtraError,
@@ -27,12 +28,11 @@ from satchel.errors import (
     StoreVersionError,
     UsageError,
 )
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge, Model
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Model
 from satchel.ports.rows import Row, derive_row
-from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.ladybug.files.opening import FILE, LOCK, LOG
+from satchel.stores.ladybug.database import FILE, LOCK, LOG
 
 HOLD = """
 import sys

@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from satchel.conformance.stores.bench import ALL, AT, BANK, commit_of
+from satchel.conformance.stores.oracle import ALL, AT, BANK, commit_of
+from satchel.crypto.sealed_records import seal
 from satchel.errors import MissingExtraError, StoreError
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Edge, Model
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Model
+from satchel.model.values import Scope
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change
-from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.statements import AT_ONCE, MANY
 from satchel.stores.sqlite import SqliteStore

@@ -6,12 +6,12 @@ from pathlib import Path
 import ladybug
 import pytest
 
-from satchel.conformance.stores.bench import ALL, AT, BANK, commit_of, memory
+from satchel.conformance.stores.oracle import ALL, AT, BANK, commit_of, memory
+from satchel.crypto.sealed_records import seal
 from satchel.errors import StoreVersionError
 from satchel.ports.rows import Row, derive_row
-from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.ladybug.files.opening import FILE, LOG
+from satchel.stores.ladybug.database import FILE, LOG
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"
 VERSIONS = ("40", "41")

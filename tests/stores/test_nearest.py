@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ledger_kit import created, memories
 
 from satchel.ports.vectors import Generation, packed
-from satchel.stores._nearest import nearest
+from satchel.stores.nearest import nearest
 from satchel.stores.sqlite import SqliteStore
 
 needs_numpy = pytest.mark.skipif(find_spec("numpy") is None, reason="numpy is not installed")

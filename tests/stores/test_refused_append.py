@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from satchel.conformance.stores.bench import AT, BANK
+from satchel.conformance.stores.oracle import AT, BANK
+from satchel.crypto.sealed_records import seal
 from satchel.errors import SlotTakenError, StoreError
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
+from satchel.model.entries import Semantic
+from satchel.model.values import Origin
 from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import Commit, Store, StoredHead
-from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_kit import created, listed, memories
 
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import InputError, LimitError, SatchelError, ValueRefusedError
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, FileVersion, Model, SessionEvent, Status
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, FileVersion, Model, SessionEvent, Status
+from satchel.model.values import Origin, Scope
 from satchel.stores.memory import MemoryStore
 
 _MAKERS: dict[str, Callable[[str], Model]] = {

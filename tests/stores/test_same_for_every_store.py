@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from satchel.conformance import stores as promises
-from satchel.conformance.stores.bench import StoreSubject, bench
-from satchel.conformance.stores.needing import needs
+from satchel.conformance.stores.oracle import StoreSubject, bench
+from satchel.conformance.stores.traits import needs
 from satchel.ports.store import StoreTraits
 from satchel.stores.memory import MemoryStore
 

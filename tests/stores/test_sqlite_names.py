@@ -9,7 +9,7 @@ import apsw
 import pytest
 from ledger_kit import OWNER, WRITER, memories
 
-from satchel.actions.opened import banks_called, find_bank, name_of, named_banks
+from satchel.bank.open_bank import banks_called, find_bank, name_of, named_banks
 from satchel.ledger.authority import naming
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import saying_name

@@ -20,17 +20,16 @@ from hypothesis.stateful import (
 )
 from ledger_kit import WRITER, created, listed
 
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ErasureRefusedError, SlotTakenError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Erasure, Model, SessionEvent, State, Status
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Erasure, Model, SessionEvent, State, Status
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore

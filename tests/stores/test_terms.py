@@ -9,11 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.stores._stop_words import DENIED, STOP_WORDS
-from satchel.stores._terms import (
+from satchel.stores.words import (
+    DENIED,
     LONGEST_PHRASE,
     LONGEST_WORD,
     MOST_TERMS,
+    STOP_WORDS,
     index_text,
     query,
     readable,

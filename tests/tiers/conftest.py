@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from agents_kit import bank_of
 
-from satchel.actions.opened import OpenBank
+from satchel.bank.open_bank import OpenBank
 from satchel.ports.store import Store
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore

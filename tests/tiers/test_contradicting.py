@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.memory.entries import Semantic
-from satchel.tiers.contradicting import change_between
-from satchel.tiers.facts import Fact, fact_of, quantities
-from satchel.tiers.similar import likeness
+from satchel.amplihack.similarity import Fact, change_between, fact_of, likeness, quantities
+from satchel.model.entries import Semantic
 
 
 def fact(text: str, concept: str = "", place: int = 0) -> Fact:

@@ -8,22 +8,16 @@ from agents_kit import bank_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.actions.amplihack.hierarchy import (
-    NewEpisode,
-    NewFact,
-    store_episode,
-    store_facts,
-)
-from satchel.actions.memories.changing import forget
-from satchel.actions.opened import OpenBank
+from satchel.amplihack import fact_links
+from satchel.amplihack.fact_links import COMPARED, TERMS, Linker
+from satchel.amplihack.hierarchy import NewEpisode, NewFact, store_episode, store_facts
+from satchel.amplihack.similarity import SIMILAR, similar_links
+from satchel.bank.changes import forget
+from satchel.bank.open_bank import OpenBank
+from satchel.crypto.sealed_records import seal
 from satchel.errors import EmptyInputError, UnknownMemoryError, UsageError
-from satchel.memory.records import Edge, Erasure
-from satchel.seal.sealing import seal
+from satchel.model.records import Edge, Erasure
 from satchel.stores.memory import MemoryStore
-from satchel.tiers import linking
-from satchel.tiers.linking import Linker
-from satchel.tiers.similar import SIMILAR, similar_links
-from satchel.tiers.terms import COMPARED, TERMS
 
 
 def workers(count: int, day: int = 1, **more: object) -> NewFact:
@@ -122,7 +116,7 @@ def test_many_facts_that_came_otherwise_are_taken_in_part_by_part(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a large bank takes little memory; what was taken in is not looked at again."""
-    monkeypatch.setattr(linking, "CAUGHT_UP", 3)
+    monkeypatch.setattr(fact_links, "CAUGHT_UP", 3)
     done = store_facts(bank, [workers(10 * n, n) for n in range(1, 9)], links=False)
     linker = Linker()
     parts = 0

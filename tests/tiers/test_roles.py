@@ -6,20 +6,21 @@ import pytest
 from agents_kit import bank_of
 from bank_kit import keep, owner
 
-from satchel.actions.amplihack.cleaning import clean, matching
-from satchel.actions.amplihack.context import prompt_context
-from satchel.actions.amplihack.learning import SessionLearning
-from satchel.actions.amplihack.roles import (
+from satchel.amplihack.hosts import prompt_context
+from satchel.amplihack.learning import SessionLearning
+from satchel.amplihack.roles import (
     AgentMemory,
     MemoryRuntimeBackend,
     MemorySessionBackend,
     MemoryTreeBackend,
+    clean,
+    matching,
 )
-from satchel.actions.config import load_settings
-from satchel.actions.opened import open_bank_in
+from satchel.bank.open_bank import open_bank_in
+from satchel.config.settings import load_settings
 from satchel.errors import UsageError
+from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
 from satchel.ports.store import Store
-from satchel.recall.tokens import PER_MEMORY, estimated_tokens
 
 
 @pytest.fixture

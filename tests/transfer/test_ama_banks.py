@@ -8,17 +8,17 @@ from ama_kit import HEADER, Row, archive, lines, memory
 from import_kit import bring, opened, owner, size, texts
 
 from satchel import Satchel
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.moving.comparing import diff
-from satchel.actions.moving.exported import Export, ExportOptions, selection
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
 from satchel.errors import ConflictError, EmptyInputError, MalformedError, TargetError
-from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Entity
-from satchel.transfer.incoming.planned import OnConflict
-from satchel.transfer.receipts import reading_back
+from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import Entity
+from satchel.receipts import comparison
+from satchel.transfer.comparison import diff
+from satchel.transfer.conversion import ConvertOptions, convert
+from satchel.transfer.export_results import Export, ExportOptions, selection
+from satchel.transfer.exports import export
+from satchel.transfer.import_rules import OnConflict
 
 _ROWS: list[Row] = [
     memory("m-1", "Noor keeps bees.", fact_type="world", tags=["bees"], embedding=[0.5, -0.25]),
@@ -251,6 +251,6 @@ def test_numbers_that_canonical_bytes_spell_otherwise_read_back_equal_in_one_pas
         for at, sure in enumerate([0.0, 1.0, -0.0, 0.25, 1e-7, 3])
     ]
     bring(archive(tmp_path / "in.ama.jsonl", *rows))
-    monkeypatch.setattr(reading_back, "Pairing", refuse)
+    monkeypatch.setattr(comparison, "Pairing", refuse)
     assert _out(tmp_path / "out.ama.jsonl").lost == 0
     assert lines(tmp_path / "out.ama.jsonl")[1:] == rows

@@ -8,10 +8,10 @@ import pytest
 from import_kit import bring
 
 import satchel
-from satchel.api.satchel import Satchel
+from satchel.api.store import Satchel
+from satchel.cli.main import run
 from satchel.errors import ContainmentError, LimitError, MalformedError, TargetExistsError
-from satchel.surfaces.cli.main import run
-from satchel.transfer.incoming import stage
+from satchel.transfer import import_stage
 
 _ANYWHERE: Any = {"allow_uncontained": True}
 
@@ -138,7 +138,7 @@ def test_progress_is_reported_while_records_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Group by group; all of them are reported as done when they are durable."""
-    monkeypatch.setattr(stage, "GROUP", 100)
+    monkeypatch.setattr(import_stage, "GROUP", 100)
     path = _archive(tmp_path / "a.ama.jsonl", *(f"memory {number}" for number in range(1000)))
     seen = list[tuple[int, int]]()
 

@@ -10,14 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_kit import created, memories, opened
 
+from satchel.admin import bank_copy
+from satchel.admin.bank_copy import Carried, Carrier, OnConflict
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SlotTakenError, UsageError
-from satchel.ledger.appending.batches import closing
-from satchel.ledger.examining import examine
+from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.logged import Logged
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, TrustClass
-from satchel.memory.records import (
+from satchel.ledger.records import Logged
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import (
     Edge,
     Erasure,
     FileVersion,
@@ -27,16 +29,13 @@ from satchel.memory.records import (
     State,
     Status,
 )
-from satchel.memory.times import now
+from satchel.model.times import now
+from satchel.model.values import Origin, TrustClass
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import Generation
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
-from satchel.transfer import between_banks
-from satchel.transfer.between_banks import Carried, Carrier, OnConflict
 
 EVERY = Filter(retired=True, held=True)
 MEMORY = {"semantic", "edge", "graph_node", "file_version"}
@@ -393,7 +392,7 @@ def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
     store: Store, at: int, which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault: at any append. The next one, from the same moment, gives what one alone would."""
-    monkeypatch.setattr(between_banks, "GROUP", 3)
+    monkeypatch.setattr(bank_copy, "GROUP", 3)
     retired = which == "all"
     origin, target = created(store), created(store)
     one, other = (

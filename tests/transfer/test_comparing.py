@@ -8,24 +8,17 @@ from pathlib import Path
 import pytest
 from transfer_kit import append, import_into, new_bank
 
-from satchel.actions.config import load_settings
-from satchel.actions.moving.comparing import diff
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
-from satchel.errors import (
-    EmptyInputError,
-    UnknownBankError,
-    UsageError,
-    VerificationError,
-)
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
-from satchel.memory.records import Status
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import derive, seal
-from satchel.transfer.comparing import Comparing, Comparison
-from satchel.transfer.fingerprints import fingerprint
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.sealed_records import Sealed, derive, seal
+from satchel.errors import EmptyInputError, UnknownBankError, UsageError, VerificationError
+from satchel.model.entries import Semantic
+from satchel.model.records import Status
+from satchel.model.values import Origin
+from satchel.transfer.comparison import Comparing, Comparison, diff
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 
 def about(number: int, text: str, **more: object) -> Sealed:

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from machines_kit import forge
 from transfer_kit import imported
 
-from satchel.actions.banks import admit_writer, create_bank
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.moving.comparing import diff
-from satchel.actions.moving.copies import Exchange, ExchangeOptions, pull, push
-from satchel.actions.opened import opened_bank
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store, witness_of, writer_key
+from satchel.bank.banks import admit_writer, create_bank
+from satchel.bank.connections import open_ledger, opened_store, witness_of, writer_key
+from satchel.bank.open_bank import opened_bank
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     AdoptedError,
     ReadOnlyStoreError,
@@ -31,22 +31,21 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.appending.batches import closing
-from satchel.ledger.erasure.finishing import finish
-from satchel.ledger.examining import examine
+from satchel.ledger.erasure import finish
+from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
-from satchel.memory.records import Erasure, FileVersion, Source, Status
-from satchel.memory.times import now
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Semantic
+from satchel.model.records import Erasure, FileVersion, Source, Status
+from satchel.model.times import now
+from satchel.model.values import Origin
 from satchel.ports.rows import Filter
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.replication import merge
+from satchel.replication.copies import Relation
+from satchel.replication.merge import OnConflict
+from satchel.replication.operations import Exchange, ExchangeOptions, pull, push
 from satchel.stores.sqlite import SqliteStore
-from satchel.transfer import merging
-from satchel.transfer.copies import Relation
-from satchel.transfer.merging import OnConflict
+from satchel.transfer.comparison import diff
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,8 @@ def same(one: Machine, other: Machine) -> bool:
     with opened_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
-    from satchel.actions.moving.exported import ExportOptions
-    from satchel.actions.moving.exporting import export
+    from satchel.transfer.export_results import ExportOptions
+    from satchel.transfer.exports import export
 
     with opened_bank(other.settings, other.bank) as bank:
         export(bank, copy, ExportOptions(overwrite=True))
@@ -653,7 +652,7 @@ def test_a_merge_that_is_cut_short_shows_nothing_and_is_gone_on_with(
     one.says("superseded", both, by=note("x"))
     one.add(note("changed by one", 1))
     two.ledger(lambda ledger: _import(ledger, ["imported"]))
-    monkeypatch.setattr(merging, "TOGETHER", 2)
+    monkeypatch.setattr(merge, "TOGETHER", 2)
     before, left = one.texts(), [after]
     append = Ledger.append
 

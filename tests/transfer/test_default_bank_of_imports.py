@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from import_kit import bring, owner, rows, texts, write
 
-from satchel.actions.banks import create_bank, list_banks
-from satchel.actions.config import load_settings
+from satchel.bank.banks import create_bank, list_banks
+from satchel.config.settings import load_settings
 from satchel.errors import InputError, UsageError
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"

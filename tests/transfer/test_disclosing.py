@@ -11,21 +11,16 @@ from hypothesis import strategies as st
 from token_kit import HOLDER, NOW, SEMANTIC, may
 from transfer_kit import document
 
-from satchel.actions.config import load_settings
-from satchel.actions.memories.changing import Edit, forget, update
-from satchel.actions.moving.disclosing import disclose_to
-from satchel.actions.moving.exported import Export, ExportOptions
-from satchel.actions.opened import OpenBank
-from satchel.actions.verifying import VerifyOptions, verify
-from satchel.errors import (
-    RetiredMemoryError,
-    SigningKeyError,
-    UnknownMemoryError,
-    UsageError,
-)
-from satchel.memory.records import Status
-from satchel.seal.sealing import seal
-from satchel.seal.verify.verification import Outcome
+from satchel.artifact.verification import Outcome
+from satchel.bank.changes import Edit, forget, update
+from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.errors import RetiredMemoryError, SigningKeyError, UnknownMemoryError, UsageError
+from satchel.model.records import Status
+from satchel.transfer.conversion import VerifyOptions, verify
+from satchel.transfer.disclosure import disclose_to
+from satchel.transfer.export_results import Export, ExportOptions
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from ledger_kit import memories
 from transfer_kit import append, document, import_into, new_bank
 
-from satchel.actions.config import load_settings
-from satchel.actions.moving.exported import Export, ExportOptions, selection
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
-from satchel.actions.verifying import VerifyOptions, verify
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import Sealed, derive, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     EmptyInputError,
     LossError,
@@ -26,14 +26,13 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Erasure, GraphNode, SessionEvent, Status
-from satchel.ports.records import opened_records
-from satchel.seal.limits import Limits
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import derive, seal
-from satchel.seal.signing.key import SigningKey
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Edge, Erasure, GraphNode, SessionEvent, Status
+from satchel.model.values import Origin, Scope
+from satchel.ports.record_set import opened_records
+from satchel.transfer.conversion import VerifyOptions, verify
+from satchel.transfer.export_results import Export, ExportOptions, selection
+from satchel.transfer.exports import export
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"
 KEY = SigningKey.from_seed(b"k" * 32)

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from import_kit import A, B, C, bring, opened, owner, rows, sealed_from, size, texts, write
 
-from satchel.actions.config import load_settings
-from satchel.actions.importing.undoing import list_imports, undo_import
-from satchel.actions.wiring import opened_store
+from satchel.bank.connections import opened_store
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ConflictError,
     EmptyInputError,
@@ -20,13 +21,12 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Status
+from satchel.model.entries import Semantic
+from satchel.model.records import Status
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import list_imports, undo_import
 
 
 @pytest.fixture
@@ -363,7 +363,7 @@ def test_a_tampered_file_is_not_imported_whatever_is_put_up_with(own: Path, tmp_
 
 def test_two_banks_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
     """The error says how to choose."""
-    from satchel.actions.banks import made_bank
+    from satchel.bank.banks import made_bank
 
     settings = load_settings()
     with opened_store(settings) as store:

@@ -10,42 +10,41 @@ from typing import Any
 import pytest
 from import_kit import bring, opened, owner, rows, write
 
-from satchel.actions.banks import create_bank, list_banks
-from satchel.actions.config import load_settings
-from satchel.actions.importing import arriving, work
+from satchel.bank.banks import create_bank, list_banks
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import EmptyInputError, SatchelError, ShortInputError, StoreDamagedError
-from satchel.ledger.appending import transaction
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Source
-from satchel.seal.sealing import seal
-from satchel.transfer.incoming import batch, stage
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.ledger import transaction
+from satchel.model.entries import Semantic
+from satchel.model.records import Source
+from satchel.transfer import import_batches, import_job, import_source, import_stage
+from satchel.transfer.import_rules import OnConflict
 
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have the smallest file read by a process of its own, in groups of 8; count what is logged."""
-    found, add = list[int](), batch.Begun.add
+    found, add = list[int](), import_batches.Begun.add
 
-    def counted(self: batch.Begun, group: Any) -> None:
+    def counted(self: import_batches.Begun, group: Any) -> None:
         found.append(len(group))
         add(self, group)
 
     monkeypatch.setattr(os, "urandom", lambda count: b"s" * count)
-    monkeypatch.setattr(arriving, "WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(arriving, "may_fork", lambda: True)
-    monkeypatch.setattr(work, "_TOGETHER", 4)
-    monkeypatch.setattr(stage, "GROUP", 8)
-    monkeypatch.setattr(stage, "GIVEN", 4)
+    monkeypatch.setattr(import_source, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(import_source, "may_fork", lambda: True)
+    monkeypatch.setattr(import_job, "_TOGETHER", 4)
+    monkeypatch.setattr(import_stage, "GROUP", 8)
+    monkeypatch.setattr(import_stage, "GIVEN", 4)
     monkeypatch.setattr(transaction, "GROUP_RECORDS", 8)
-    monkeypatch.setattr(batch.Begun, "add", counted)
+    monkeypatch.setattr(import_batches.Begun, "add", counted)
     return found
 
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have everything be logged after it was read."""
-    monkeypatch.setattr(work.Work, "_is_logged_early", lambda _self: False)
+    monkeypatch.setattr(import_job.Work, "_is_logged_early", lambda _self: False)
 
 
 def _memories(count: int) -> list[dict[str, Any]]:
@@ -134,7 +133,7 @@ def test_a_reading_process_that_is_killed_has_what_was_logged_taken_back(
 ) -> None:
     """It is read again here, and each record is there once."""
     path = write(tmp_path / "a.json", _memories(40))
-    frames = arriving.Arriving._frames
+    frames = import_source.Arriving._frames
 
     def dying(self: Any, *given: Any) -> Iterator[bytes]:
         for number, frame in enumerate(frames(self, *given)):
@@ -142,7 +141,7 @@ def test_a_reading_process_that_is_killed_has_what_was_logged_taken_back(
                 os.kill(os.getpid(), signal.SIGKILL)
             yield frame
 
-    monkeypatch.setattr(arriving.Arriving, "_frames", dying)
+    monkeypatch.setattr(import_source.Arriving, "_frames", dying)
     assert bring(path, "b").banks[0].done.added == 40
     assert early
     assert sum(kind == "semantic" for kind, *_ in _log("b")) == 40
@@ -153,7 +152,7 @@ def test_what_does_not_fit_into_one_transaction_is_logged_in_several(
 ) -> None:
     """A file that turns out to be larger than it looked is read again."""
     path = write(tmp_path / "a.json", [*_memories(16), *rows(("17", "long " * 3000))])
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 12_000)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 12_000)
     assert bring(path, "b").banks[0].done.added == 17
     assert early == [8, 4, 4]
     assert len(_log("b")) == 2 + 1 + 3 + 17 + 1
@@ -163,8 +162,8 @@ def test_a_file_that_is_too_large_for_one_transaction_is_not_logged_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
 ) -> None:
     """How much there is going to be is told by how much of the file was read."""
-    monkeypatch.setattr(work, "COMMIT_BYTES", 1000)
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1000)
+    monkeypatch.setattr(import_job, "COMMIT_BYTES", 1000)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1000)
     path = write(tmp_path / "a.json", _memories(40))
     assert bring(path, "b").banks[0].done.added == 40
     assert early == []
@@ -174,7 +173,7 @@ def test_a_file_that_takes_long_to_read_is_not_logged_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
 ) -> None:
     """Who writes meanwhile waits for the logging alone, not until they give up."""
-    monkeypatch.setattr(work, "_LONGEST_HELD", -1.0)
+    monkeypatch.setattr(import_job, "_LONGEST_HELD", -1.0)
     path = write(tmp_path / "a.json", _memories(40))
     assert bring(path, "b").banks[0].done.added == 40
     assert early == []
@@ -199,14 +198,14 @@ def test_what_somebody_adds_before_it_is_logged_is_met(
     """The bank had nothing when it was looked at; it is read again, and settled with."""
     create_bank(load_settings(), "b", owner())
     path = write(tmp_path / "a.json", _memories(20))
-    size, there = work._size_if_vacant, seal(Semantic(text="somebody was quicker"))
+    size, there = import_job._size_if_vacant, seal(Semantic(text="somebody was quicker"))
 
     def quicker(bank: Any) -> int | None:
         found = size(bank)
         bank.ledger.append([there])
         return found
 
-    monkeypatch.setattr(work, "_size_if_vacant", quicker)
+    monkeypatch.setattr(import_job, "_size_if_vacant", quicker)
     assert bring(path, "b").banks[0].done.added == 20
     assert early == []
     assert sum(kind == "semantic" for kind, *_ in _log("b")) == 21

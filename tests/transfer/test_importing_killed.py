@@ -18,33 +18,33 @@ from import_kit import (
     write,
 )
 
-from satchel.actions.banks import list_banks
-from satchel.actions.config import load_settings
-from satchel.actions.importing.undoing import list_imports, undo_import
-from satchel.actions.importing.work import Work
-from satchel.actions.opened import OpenBank
+from satchel.bank.banks import list_banks
+from satchel.bank.jobs import Step
+from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import ConflictError, StoreDamagedError
-from satchel.jobs.steps import Step
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.parts import Origin, Scope
+from satchel.model.entries import Entry, Semantic
+from satchel.model.values import Origin, Scope
 from satchel.ports.store import Commit
-from satchel.seal.sealing import seal
-from satchel.stores.sqlite.writing import Transaction
-from satchel.transfer.incoming import stage
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.stores.sqlite.store import Transaction
+from satchel.transfer import import_stage
+from satchel.transfer.import_job import Work
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import list_imports, undo_import
 
 
 @pytest.fixture
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log seven records at a time, each time in a transaction of its own."""
-    monkeypatch.setattr(stage, "GROUP", 7)
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(import_stage, "GROUP", 7)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
 
 
 @pytest.fixture
 def in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the smallest import for one that one transaction does not hold."""
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
 
 
 def _many(path: Path, *, users: int = 1) -> Path:
@@ -209,7 +209,7 @@ def test_an_import_of_one_transaction_that_is_killed_leaves_nothing(
     """Nothing of it was acknowledged, so nothing of it is there; run again, it is whole."""
     path = _many(tmp_path / "a.json")
     with monkeypatch.context() as patched:
-        patched.setattr(stage, "GROUP", 7)
+        patched.setattr(import_stage, "GROUP", 7)
         with pytest.raises(KilledError):
             bring(path, "b", on_logging=killing(at))
     assert _logged("b") == []
@@ -243,7 +243,7 @@ def test_who_is_quicker_before_the_one_transaction_is_settled_with(
     assert sorted(map(str, texts())) == sorted(expected)
 
 
-@pytest.mark.parametrize("commit_bytes", [1, stage.COMMIT_BYTES])
+@pytest.mark.parametrize("commit_bytes", [1, import_stage.COMMIT_BYTES])
 @pytest.mark.parametrize("damage", ["body", "node"])
 def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit_bytes: int, damage: str
@@ -259,7 +259,7 @@ def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
             self._all("UPDATE node SET hash = zeroblob(32) WHERE place % 7 = 3")
 
     with monkeypatch.context() as patched:
-        patched.setattr(stage, "COMMIT_BYTES", commit_bytes)
+        patched.setattr(import_stage, "COMMIT_BYTES", commit_bytes)
         patched.setattr(Transaction, "append", damaging)
         with pytest.raises(StoreDamagedError, match="reads back differently"):
             bring(_many(tmp_path / "a.json"), "b")

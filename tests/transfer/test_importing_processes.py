@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from import_kit import bring, opened, rows, write
 
-from satchel.actions.importing import arriving
-from satchel.actions.importing.imported import Imported
-from satchel.disk import processes
 from satchel.errors import SatchelError
-from satchel.memory.entries import Entry
+from satchel.model.entries import Entry
+from satchel.runtime import processes
+from satchel.transfer import import_source
+from satchel.transfer.import_results import Imported
 
 SAMPLES = Path(__file__).parents[1] / "data" / "formats"
 CHOSEN = ("mem0", "letta", "chatgpt", "graphiti", "mcp_memory", "ama", "openmemory", "claude")
@@ -35,9 +35,9 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(1)
         return forked(frames)
 
-    monkeypatch.setattr(arriving, "WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(arriving, "may_fork", lambda: True)
-    monkeypatch.setattr(arriving, "forked", counted)
+    monkeypatch.setattr(import_source, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(import_source, "may_fork", lambda: True)
+    monkeypatch.setattr(import_source, "forked", counted)
     return found
 
 
@@ -106,7 +106,7 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(
     """The same records, each once."""
     path = write(tmp_path / "a.json", rows(*((str(n), f"memory {n}") for n in range(1200))))
     bring(path, "whole")
-    frames = arriving.Arriving._frames
+    frames = import_source.Arriving._frames
 
     def dying(self: Any, *given: Any) -> Iterator[bytes]:
         for number, frame in enumerate(frames(self, *given)):
@@ -114,7 +114,7 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(
                 os.kill(os.getpid(), signal.SIGKILL)
             yield frame
 
-    monkeypatch.setattr(arriving.Arriving, "_frames", dying)
+    monkeypatch.setattr(import_source.Arriving, "_frames", dying)
     assert bring(path, "b").banks[0].done.added == 1200
     assert _ids("b") == _ids("whole")
     assert forks == [1, 1]

@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 from import_kit import KilledError, bring, killed, killing, owner, rows, size, texts, write
 
-from satchel.actions.config import load_settings
-from satchel.actions.importing.alone import import_lock
-from satchel.actions.importing.jobs import cancel_job, list_jobs, resume_job
+from satchel.bank.jobs import Job
+from satchel.config.settings import load_settings
 from satchel.errors import LockedError, UnknownJobError, UnreadableError, UsageError
-from satchel.jobs.job import Job
-from satchel.transfer.incoming import stage
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer import import_stage
+from satchel.transfer.import_job import import_lock
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import cancel_job, list_jobs, resume_job
 
 
 @pytest.fixture(autouse=True)
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log seven records at a time."""
-    monkeypatch.setattr(stage, "GROUP", 7)
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(import_stage, "GROUP", 7)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
 
 
 @pytest.fixture

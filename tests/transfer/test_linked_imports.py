@@ -12,13 +12,13 @@ from import_kit import bring, killed, opened, owner
 
 import satchel
 from benchmarks.bench_amplihack import write_agent
-from satchel.actions.config import load_settings
-from satchel.actions.importing.jobs import list_jobs, resume_job
-from satchel.memory.entries import Entry
-from satchel.memory.records import Edge
+from satchel.artifact.verification import Outcome
+from satchel.config.settings import load_settings
+from satchel.model.entries import Entry
+from satchel.model.records import Edge
 from satchel.ports.rows import Filter
-from satchel.seal.verify.verification import Outcome
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import list_jobs, resume_job
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"
 RUST = SAMPLES / "good-rust.json"

@@ -15,14 +15,10 @@ from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, read, w
 from secrets_kit import Maker
 
 from benchmarks import peers
-from satchel.actions.config import load_settings
-from satchel.actions.importing.imported import ImportOptions
-from satchel.actions.importing.importing import import_file
-from satchel.actions.importing.undoing import undo_import
-from satchel.actions.memories.showing import history
-from satchel.actions.moving.exported import Export, ExportOptions
-from satchel.actions.moving.exporting import export
+from satchel.bank.details import history
+from satchel.config.settings import load_settings
 from satchel.connectors._qdrant import Points
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     ConflictError,
     EmptyInputError,
@@ -32,12 +28,15 @@ from satchel.errors import (
     TargetExistsError,
     UsageError,
 )
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
+from satchel.model.entries import Semantic
+from satchel.model.values import Origin
 from satchel.ports.rows import Filter
-from satchel.seal.sealing import seal
-from satchel.transfer.incoming.batch import Batch
-from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.exports import export
+from satchel.transfer.import_batches import Batch
+from satchel.transfer.import_results import ImportOptions
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import import_file, undo_import
 
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_local.py"
 _USERS = ("ada", "bo", "cy")

@@ -26,10 +26,11 @@ from matrix_kit import (
     without_beside,
 )
 
+from satchel.artifact.writer import Header
 from satchel.conformance.strategies import entries, structs
 from satchel.conformance.subject import KEY, sealed
 from satchel.errors import TargetError
-from satchel.memory.entries import (
+from satchel.model.entries import (
     ENTRY_CLASSES,
     Entry,
     Episodic,
@@ -38,18 +39,15 @@ from satchel.memory.entries import (
     Semantic,
     Working,
 )
-from satchel.memory.records import Edge, FileVersion, GraphNode, SessionEvent
+from satchel.model.records import Edge, FileVersion, GraphNode, SessionEvent
+from satchel.ports.drafts import taken
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
-from satchel.seal.artifact.writing import Header
-from satchel.transfer.receipts import reading_back
-from satchel.transfer.receipts.account import Account, Lost
-from satchel.transfer.sidecars.lines import Output
-from satchel.transfer.sidecars.making import Making
-from satchel.transfer.sidecars.restoring import Restoring
-from satchel.transfer.writing import digest_of
+from satchel.receipts import comparison
+from satchel.receipts.account import Account, Lost
+from satchel.transfer.export_file import digest_of
+from satchel.transfer.sidecars import Making, Output, Restoring
 
 _RING = [
     pytest.param(name, other, id=f"{name}-{other}")
@@ -316,7 +314,7 @@ def test_the_matrix_sees_what_no_receipt_lists(
     told = [*_leg("start", "ama", "honest", tmp_path)]
     assert unlisted(held("start"), held("honest"), told) == []
 
-    monkeypatch.setattr(reading_back.Differences, "into", lambda *_: None)
+    monkeypatch.setattr(comparison.Differences, "into", lambda *_: None)
     told = [*_leg("start", "ama", "end", tmp_path)]
 
     assert "tags: 3 not the same, 0 listed" in unlisted(held("start"), held("end"), told)

@@ -12,21 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from import_kit import bring, opened, rows, sealed_from, texts, write
 
-from satchel.actions.config import load_settings
-from satchel.actions.importing import work
-from satchel.actions.importing.undoing import undo_import
-from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.memories.duplicates import duplicates
-from satchel.actions.opened import opened_bank
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
 from satchel.errors import MissingExtraError, UsageError
-from satchel.inference.static_table import table
-from satchel.inference.static_table.table import StaticTable
-from satchel.memory.entries import Entry
-from satchel.transfer.incoming import stage
-from satchel.transfer.incoming.planned import OnConflict
-from satchel.transfer.near import finding
-from satchel.transfer.near.believing import may_be_same, telling
-from satchel.transfer.near.finding import Texts
+from satchel.inference import static_table
+from satchel.inference.static_table import StaticTable
+from satchel.model.entries import Entry
+from satchel.recall import near_duplicates
+from satchel.recall.duplicates import NearDuplicates, duplicates
+from satchel.recall.near_duplicates import Texts, may_be_same, telling
+from satchel.transfer import import_job, import_stage
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import undo_import
 
 LIST, SKIP, MERGE = NearDuplicates.LIST, NearDuplicates.SKIP, NearDuplicates.MERGE
 SEATS = ("Ada prefers window seats on long flights", "Ada prefers a window seat on long flights")
@@ -148,10 +145,10 @@ def test_groups_and_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
             return there.twins(0.9)
 
     whole = found()
-    monkeypatch.setattr(finding, "_FIRST", 7)
-    monkeypatch.setattr(finding, "_SECOND", 5)
-    monkeypatch.setattr(finding, "_HIT", 2)
-    monkeypatch.setattr(finding, "_TOGETHER", 11)
+    monkeypatch.setattr(near_duplicates, "_FIRST", 7)
+    monkeypatch.setattr(near_duplicates, "_SECOND", 5)
+    monkeypatch.setattr(near_duplicates, "_HIT", 2)
+    monkeypatch.setattr(near_duplicates, "_TOGETHER", 11)
     assert found() == whole
     assert whole
 
@@ -234,8 +231,8 @@ def test_one_that_is_killed_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: NearDuplicates
 ) -> None:
     """The same memories are left out or replaced, and none comes twice."""
-    monkeypatch.setattr(stage, "GROUP", 2)
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(import_stage, "GROUP", 2)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
     said = [*SEATS, *(f"room {n} is free" for n in range(6)), SEATS[0] + "!"]
     path = file(tmp_path / "a.json", *said)
 
@@ -303,7 +300,7 @@ def test_without_numpy_an_import_works_and_asking_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what needs it says that it is missing, before anything is changed."""
-    table._kept.cache_clear()
+    static_table._kept.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
     path = file(tmp_path / "a.json", *SEATS)
     with pytest.raises(MissingExtraError):
@@ -358,7 +355,7 @@ def test_a_large_import_says_that_its_vectors_are_still_to_be_made(
 ) -> None:
     """It makes none: what is not complete is not used, and would only cost time."""
     path = file(tmp_path / "a.json", *SEATS)
-    monkeypatch.setattr(work, "STEP", len(SEATS) - 1)
+    monkeypatch.setattr(import_job, "STEP", len(SEATS) - 1)
     done = bring(path)
     assert [note for note in done.notes if "satchel embed" in note]
     with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:

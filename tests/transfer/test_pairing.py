@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from satchel.transfer.receipts.pairing import Pairing, Said
+from satchel.receipts.comparison import Pairing, Said
 
 _FEW, _TIMES = 500, 8
 _STEP = 1_000

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from satchel.disk.databases import keyed
-from satchel.disk.spool import Strands
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Model
+from satchel.crypto.batches import seal_many
+from satchel.crypto.sealed_records import random_nonce, seal
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Model
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Row, unplaced_row
-from satchel.seal.sealing import random_nonce, seal
-from satchel.seal.sealing_batches import seal_many
-from satchel.transfer.incoming.known import WIDTH, key_of, key_of_row
-from satchel.transfer.incoming.plan import Plan
-from satchel.transfer.incoming.planned import Rules
+from satchel.runtime import scratch
+from satchel.runtime.spool import Strands
+from satchel.transfer.import_plan import Plan
+from satchel.transfer.import_rules import Rules
+from satchel.transfer.known_records import WIDTH, key_of, key_of_row
 
 _ORIGIN = Origin(provider="mem0", id="1")
 _FEW, _MANY, _TOGETHER = 2_000, 8_000, 500
@@ -57,7 +57,7 @@ def _held(number: int) -> int:
 
 def test_the_plan_of_a_long_file_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """From a number of keys on, what it holds in memory does not grow with the file."""
-    monkeypatch.setattr(keyed, "MOST_IN_MEMORY", 2_000)
+    monkeypatch.setattr(scratch, "MOST_IN_MEMORY", 2_000)
     _held(_FEW)
     assert _held(_MANY) - _held(_FEW) < (_MANY - _FEW) * WIDTH
 
@@ -66,7 +66,7 @@ def test_the_plan_in_memory_takes_a_bounded_number_of_bytes_a_record() -> None:
     """At the most keys that it holds there, some tens of megabytes."""
     _held(_FEW)
     each = (_held(_MANY) - _held(_FEW)) / (_MANY - _FEW)
-    assert each * keyed.MOST_IN_MEMORY * keyed.PLAN_TIMES / keyed.A_KEY < 40 * 10**6
+    assert each * scratch.MOST_IN_MEMORY * scratch.PLAN_TIMES / scratch.A_KEY < 40 * 10**6
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,16 @@ from import_kit import A, B, C, bring, opened, rows, size, texts, write
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from msgspec import to_builtins
 
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.memory.entries import Semantic
-from satchel.recall.tokens import estimated_tokens
-from satchel.seal.sealing import seal
-from satchel.transfer.receipts.page import plan_page
-from satchel.transfer.receipts.plans import TransferPlan
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
+from satchel.inference.tokenizers import estimated_tokens
+from satchel.model.entries import Semantic
+from satchel.recall.duplicates import NearDuplicates
+from satchel.receipts.page import plan_page
+from satchel.receipts.plans import TransferPlan
+from satchel.transfer.conversion import ConvertOptions, convert
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 

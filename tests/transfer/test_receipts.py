@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 from import_kit import A, B, C, KilledError, bring, killing, opened, owner, rows, size, write
 from msgspec import to_builtins
 
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.receipts.finding import find_receipts, list_receipts
-from satchel.disk.outlet import Outlet
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import open_record, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     LossError,
     MalformedError,
@@ -26,22 +23,24 @@ from satchel.errors import (
     UnknownReceiptError,
     UsageError,
 )
+from satchel.formats import mem0
 from satchel.formats._mem0 import row_of
-from satchel.formats.vendor import mem0
 from satchel.ledger.view import View
-from satchel.memory.entries import Episodic, Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Edge, Receipt
-from satchel.ports.report import Report
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Edge, Receipt
+from satchel.model.values import Scope
+from satchel.ports.losses import Report
 from satchel.ports.rows import Filter
-from satchel.seal.records import open_record
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming import stage
-from satchel.transfer.receipts.account import VERSION, Account, End, is_accepted, lost_in, told
-from satchel.transfer.receipts.page import page_of
-from satchel.transfer.receipts.reading_back import GONE, Differences
-from satchel.transfer.receipts.signed import account_in, receipt_of, signatures_of, write_receipts
+from satchel.receipts.account import VERSION, Account, End, is_accepted, lost_in, told
+from satchel.receipts.archive import find_receipts, list_receipts
+from satchel.receipts.comparison import GONE, Differences
+from satchel.receipts.page import page_of
+from satchel.receipts.receipt import account_in, receipt_of, signatures_of, write_receipts
+from satchel.runtime.output import Outlet
+from satchel.transfer import import_stage
+from satchel.transfer.conversion import ConvertOptions, convert
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 
 @pytest.fixture
@@ -322,8 +321,8 @@ def test_a_log_that_reads_back_otherwise_takes_the_import_back(
             yield row.erased() if number == 1 else row
 
     with monkeypatch.context() as patched:
-        patched.setattr(stage, "GROUP", 2)
-        patched.setattr(stage, "COMMIT_BYTES", 1)
+        patched.setattr(import_stage, "GROUP", 2)
+        patched.setattr(import_stage, "COMMIT_BYTES", 1)
         with pytest.raises(KilledError):
             bring(first, on_logging=killing(0))
         patched.setattr(View, "held", damaged)
@@ -374,8 +373,8 @@ def test_a_killed_import_that_is_gone_on_with_gives_the_same_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """But for the times, and how much of it had been logged before."""
-    monkeypatch.setattr(stage, "GROUP", 7)
-    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(import_stage, "GROUP", 7)
+    monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
     path = write(tmp_path / "a.json", rows(*((str(n), f"memory {n}") for n in range(40))))
     whole = bring(path, "whole")
     with pytest.raises(KilledError):

@@ -9,23 +9,23 @@ import pytest
 from bank_kit import filled
 from matrix_kit import WRITABLE, back, held, lost_by, opened, out, output_of, put, rich
 
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.erasing.options import RedactOptions
-from satchel.actions.erasing.redacting import redact
-from satchel.actions.inspecting import inspect
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.remembering import remember
-from satchel.actions.moving.comparing import diff
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
-from satchel.actions.signing import signing_key
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import opened_bank
+from satchel.bank.remember import remember
+from satchel.bank.signing_keys import signing_key
+from satchel.cli.main import run
+from satchel.config.settings import load_settings
+from satchel.erasure.options import RedactOptions
+from satchel.erasure.redaction import redact
 from satchel.errors import LossError
-from satchel.ledger.examining import examine
+from satchel.ledger.examination import examine
 from satchel.ports.rows import Filter
-from satchel.surfaces.cli.main import run
-from satchel.transfer.writing import is_own
+from satchel.transfer.comparison import diff
+from satchel.transfer.conversion import ConvertOptions, convert
+from satchel.transfer.conversion_operations import inspect
+from satchel.transfer.export_file import is_own
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
 
 SECRET, TOKEN = "bob@example.com", "[REDACTED:email:1]"
 

@@ -9,17 +9,17 @@ import pytest
 from import_kit import bring
 from matrix_kit import held, ids, output_of, put, rich
 
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.encrypting.identities import create_identity, lock_for
-from satchel.actions.moving.exported import Export, ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
-from satchel.actions.receipts.finding import find_receipts
+from satchel.bank.identities import create_identity, lock_for
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import MalformedError, PathRefusedError, TargetExistsError, UsageError
-from satchel.memory.entries import Semantic
-from satchel.seal.sealing import seal
-from satchel.transfer.sidecars.lines import Line, Lines, head_of
+from satchel.model.entries import Semantic
+from satchel.receipts.archive import find_receipts
+from satchel.transfer.conversion import ConvertOptions, convert
+from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.exports import export
+from satchel.transfer.sidecars import Line, Lines, head_of
 
 SUFFIX = ".satchel.jsonl"
 

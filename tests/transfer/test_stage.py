@@ -5,11 +5,11 @@ from contextlib import closing
 
 import pytest
 
-from satchel.disk.spool import Strands
-from satchel.memory.entries import Semantic
+from satchel.crypto.sealed_records import seal
+from satchel.model.entries import Semantic
 from satchel.ports.rows import Row, unplaced_row
-from satchel.seal.sealing import seal
-from satchel.transfer.incoming.stage import GROUP, GROUP_BYTES, Stage
+from satchel.runtime.spool import Strands
+from satchel.transfer.import_stage import GROUP, GROUP_BYTES, Stage
 
 
 def _row(text: str) -> Row:

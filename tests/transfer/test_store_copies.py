@@ -16,16 +16,14 @@ from msgspec.structs import replace
 from postgres_kit import in_schema, run_sql, schema_of
 from whole_store_kit import ONE, everything, filled
 
-from satchel.actions.bank_health import check_banks
-from satchel.actions.banks import create_bank
-from satchel.actions.config import Settings, load_settings
-from satchel.actions.moving.copies import ExchangeOptions, pull, push
-from satchel.actions.opened import open_bank_in
-from satchel.actions.operating.copying_stores import CopyOptions, StoreCopy, copy_store
-from satchel.actions.receipts.finding import find_receipt
-from satchel.actions.signing import signing_key
-from satchel.actions.upkeep.whole_banks import delete_bank
-from satchel.actions.wiring import open_ledger, open_store, opened_store, witness_of
+from satchel.admin.bank_copy import delete_bank
+from satchel.admin.bank_health import check_banks
+from satchel.bank.banks import create_bank
+from satchel.bank.connections import open_ledger, open_store, opened_store, witness_of
+from satchel.bank.open_bank import open_bank_in
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     EmptyInputError,
     RolledBackError,
@@ -36,15 +34,17 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.examining import examine
-from satchel.memory.records import Erasure, FileVersion, Status
-from satchel.memory.times import now
+from satchel.ledger.examination import examine
+from satchel.model.records import Erasure, FileVersion, Status
+from satchel.model.times import now
 from satchel.ports.rows import Standing
 from satchel.ports.store import Commit, StoredHead, Writer
-from satchel.seal.sealing import seal
+from satchel.receipts.archive import find_receipt
+from satchel.replication import log_copy
+from satchel.replication.copies import Relation
+from satchel.replication.operations import ExchangeOptions, pull, push
+from satchel.replication.store_copy import CopyOptions, StoreCopy, copy_store
 from satchel.stores.sqlite import SqliteStore
-from satchel.transfer.copies import Relation
-from satchel.transfer.whole_logs import beside, copying
 
 KINDS = ("sqlite", "ladybug", "postgresql")
 
@@ -179,8 +179,8 @@ def test_a_copy_that_is_killed_at_any_commit_is_gone_on_with(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between any two commits: nothing half is shown, and all arrives in the end."""
-    monkeypatch.setattr(copying, "ROWS_IN_COMMIT", 40)
-    monkeypatch.setattr(beside, "_NUMBERS_IN_COMMIT", 50)
+    monkeypatch.setattr(log_copy, "ROWS_IN_COMMIT", 40)
+    monkeypatch.setattr(log_copy, "_NUMBERS_IN_COMMIT", 50)
     expected, resumed = told(here.store), 0
     with killed_at(monkeypatch, str(tmp_path / "whole.db"), -1) as commits:
         copied(here, str(tmp_path / "whole.db"))
@@ -199,7 +199,7 @@ def test_a_copy_that_is_killed_at_any_commit_is_gone_on_with(
 
 def _half(here: Settings, target: Path, monkeypatch: pytest.MonkeyPatch, number: int = 4) -> str:
     """Leave a copy of the first bank that is not complete, and return the bank's id."""
-    monkeypatch.setattr(copying, "ROWS_IN_COMMIT", 50)
+    monkeypatch.setattr(log_copy, "ROWS_IN_COMMIT", 50)
     with killed_at(monkeypatch, str(target), number), pytest.raises(Killed):
         copied(here, str(target), banks=("assistant",))
     with closing(open_store(str(target), read_only=True)) as store, store.reading() as reader:
@@ -266,7 +266,7 @@ def test_what_came_and_was_changed_since_is_never_given_a_head(
         elif what == "a node":
             writing.put_nodes(bank, 20, [b"\0" * 32])
         else:
-            writing.put_side(bank, {copying.JOURNAL: b"{"})
+            writing.put_side(bank, {log_copy.JOURNAL: b"{"})
     with pytest.raises(VerificationError):
         copied(here, str(target))
     with closing(open_store(str(target), read_only=True)) as store, store.reading() as reader:
@@ -278,7 +278,7 @@ def test_two_that_copy_to_one_place_do_not_mix_their_rows(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one who finds that somebody else went on stops; what is there is whole all the same."""
-    monkeypatch.setattr(copying, "ROWS_IN_COMMIT", 50)
+    monkeypatch.setattr(log_copy, "ROWS_IN_COMMIT", 50)
     target, other = str(tmp_path / "there.db"), list[StoreCopy]()
 
     def meanwhile(done: int, _: int) -> None:

@@ -17,18 +17,18 @@ import pytest
 from ledger_kit import noting
 from postgres_kit import in_schema, run_sql, schema_of
 
-from satchel.actions.banks import create_bank
-from satchel.actions.config import load_settings
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, open_store, opened_store
+from satchel.bank.banks import create_bank
+from satchel.bank.connections import open_ledger, open_store, opened_store
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import load_settings
+from satchel.crypto.batches import seal_many
+from satchel.crypto.sealed_records import seal, seeded_nonces
 from satchel.errors import SatchelError
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Status
-from satchel.memory.times import now
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Status
+from satchel.model.times import now
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
-from satchel.seal.sealing import seal, seeded_nonces
-from satchel.seal.sealing_batches import seal_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

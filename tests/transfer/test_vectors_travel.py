@@ -13,25 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from import_kit import bring, opened
 
-from satchel.actions.config import load_settings
-from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.importing import work
-from satchel.actions.importing.imported import Imported
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.memories.counting import stats
-from satchel.actions.moving.comparing import diff
-from satchel.actions.moving.exported import Export, ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.moving.vectors import BankVectors
-from satchel.actions.opened import opened_bank
-from satchel.formats._ama.own_vectors import header_member
-from satchel.inference.static_table.table import StaticTable
-from satchel.memory.entries import Entry
-from satchel.ports.carried import Maker, Sum, as_kept, mark_of
-from satchel.ports.inference.embedder import Embedder
-from satchel.recall import generations, reusing
-from satchel.recall.generations import CURRENT, fill, in_use, under_way
-from satchel.transfer.incoming.brought import Brought
+from satchel.admin.statistics import stats
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
+from satchel.formats._ama import header_member
+from satchel.inference.static_table import StaticTable
+from satchel.model.entries import Entry
+from satchel.ports.inference import Embedder
+from satchel.ports.vectors import Maker, Sum, as_kept, mark_of
+from satchel.recall import imported_vectors, vector_index
+from satchel.recall.embedding import embed_bank
+from satchel.recall.vector_index import CURRENT, fill, in_use, under_way
+from satchel.transfer import import_job
+from satchel.transfer.comparison import diff
+from satchel.transfer.conversion import ConvertOptions, convert
+from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.export_selection import BankVectors
+from satchel.transfer.exports import export
+from satchel.transfer.import_results import Imported
+from satchel.transfer.import_stage import Brought
 
 TEXTS = ("Noor keeps bees.", "Noor likes order.", "It rains a lot in May.")
 ROWS = [memory(f"m-{n}", text) for n, text in enumerate(TEXTS)]
@@ -57,7 +57,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configure:
     """Set what makes vectors of banks that have none."""
 
     def configure(embedder: Embedder) -> None:
-        monkeypatch.setattr(work, "embedder_of", lambda _settings: embedder)
+        monkeypatch.setattr(import_job, "embedder_of", lambda _settings: embedder)
 
     return configure
 
@@ -66,7 +66,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configure:
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at two memories at a time, and make no vector that is not asked for."""
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
-    for module in (generations, reusing):
+    for module in (vector_index, imported_vectors):
         monkeypatch.setattr(module, "_TOGETHER", 2)
 
 
@@ -182,7 +182,7 @@ def test_embeddings_that_came_with_memories_do_not_stand_beside_the_banks_own(
     assert diff(load_settings(), "b", "copy").is_same
     configured(Model("another"))
     with opened("copy") as there, there.store.writing() as writing:
-        writing.put_side(there.id, {generations._USED: None})
+        writing.put_side(there.id, {vector_index._USED: None})
     out(path, "copy")
     first, *again = lines(path)
     assert first["_satchel"] == {"embedding_model": "theirs"}
@@ -199,7 +199,7 @@ def test_taking_them_out_and_in_takes_no_memory_for_each(
     tmp_path: Path, configured: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three times as many, and next to nothing more at once."""
-    for module in (generations, reusing):
+    for module in (vector_index, imported_vectors):
         monkeypatch.setattr(module, "_TOGETHER", 64)
     configured(Model())
     peaks = []
@@ -292,9 +292,9 @@ def test_a_model_that_learns_from_its_bank_takes_none(sent: Path) -> None:
 
 def _with_default_model(path: Path, bank: str) -> Imported:
     with pytest.MonkeyPatch.context() as patched:
-        from satchel.actions.inferring.models import embedder_of
+        from satchel.recall.models import embedder_of
 
-        patched.setattr(work, "embedder_of", embedder_of)
+        patched.setattr(import_job, "embedder_of", embedder_of)
         return bring(path, bank)
 
 
@@ -408,7 +408,7 @@ def test_vectors_that_are_being_made_are_left_alone(sent: Path) -> None:
     """Whoever was interrupted goes on with them."""
     bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
     with opened("full") as there:
-        generations.begun(there.store, there.ledger, Model("two"))
+        vector_index.begun(there.store, there.ledger, Model("two"))
     done = bring(sent, "full")
     assert "vectors of two are being made" in reasons(done)
     with opened("full") as there, there.ledger.reading() as view:
@@ -433,7 +433,7 @@ def test_secrets_that_are_replaced_take_their_vector_with_them(
 
 def test_with_re_embed_the_others_are_made(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that came stay."""
-    from satchel.actions.inferring import embedding
+    from satchel.recall import embedding
 
     monkeypatch.setattr(embedding, "embedder_of", lambda _settings, _name=None: Model())
     rewritten(sent, lambda rows: rows[2].update(text="Noor hates order."))

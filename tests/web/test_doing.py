@@ -6,7 +6,7 @@ import threading
 from http_kit import Served
 from web_kit import BANK, Watched, drop
 
-from satchel.surfaces.http.works import Tell
+from satchel.http.jobs import Tell
 
 
 def _entry(served: Served, text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.surfaces.http.serving import page_address
+from satchel.http.server import page_address
 
 
 def test_serve_opens_the_page_once_it_can_be_fetched(own_home: Path, tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_serve_opens_the_page_once_it_can_be_fetched(own_home: Path, tmp_path: P
         f"open({str(seen)!r}, 'wb').write(page)\n"
     )
     browser.chmod(0o700)
-    command = [sys.executable, "-m", "satchel.surfaces.cli.main", "serve", "--open", "--port", "0"]
+    command = [sys.executable, "-m", "satchel.cli.main", "serve", "--open", "--port", "0"]
     server = subprocess.Popen(
         [*command, "--no-log"],
         env={**os.environ, "BROWSER": str(browser)},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-PAGE = files("satchel.surfaces.web")
+PAGE = files("satchel.web")
 SOURCES = sorted(one.name for one in PAGE.iterdir() if one.name.endswith((".js", ".html")))
 NOT_OURS = re.compile(
     r"\bthe past\b|put away|of which user|to be remembered|if the format can be|those that ended"
@@ -33,7 +33,7 @@ def test_texts_of_the_page_are_in_the_vocabulary(name: str) -> None:
 
 def test_commands_that_the_page_names_exist_with_their_options() -> None:
     """A command with each option that follows it, or a whole group of commands."""
-    known = json.loads(files("satchel.surfaces.cli").joinpath("commands.json").read_text())
+    known = json.loads(files("satchel.cli").joinpath("commands.json").read_text())
     named = set[str]()
     for name in SOURCES:
         for words, options in COMMANDS.findall(PAGE.joinpath(name).read_text()):

@@ -1,1 +1,1 @@
-"""The Python API: what ``import satchel`` offers."""
+"""The Python API."""

@@ -8,13 +8,12 @@ from typing import Any, Self
 
 import msgspec
 
-from satchel.actions.config import load_settings
-from satchel.actions.paths.permission import Permission, file_to_read
+from satchel.config.path_permissions import Permission, file_to_read
+from satchel.config.settings import load_settings
+from satchel.crypto.value_domain import restore
 from satchel.errors import InputError
-from satchel.formats._ama.lines import AmaHeader, Archive, Row
-from satchel.formats._ama.rows import entry_of
+from satchel.formats._ama import AmaHeader, Archive, Row, entry_of
 from satchel.ports.place import Place
-from satchel.seal.encoding.carry import restore
 
 Roots = Sequence[str | Path] | None
 """Folders that a path has to be in."""

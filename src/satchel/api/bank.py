@@ -3,65 +3,365 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from satchel.api.code import Code
-from satchel.api.files import Filing
-from satchel.api.lazy import lazy
-from satchel.api.operations import method
-from satchel.api.sessions import Conversing
-from satchel.api.sharing.disclosing import Disclosing
-from satchel.api.sharing.owning import Owners as OwnersOfBank
-from satchel.api.sharing.removing import Removing
-from satchel.api.sharing.tokens import Tokens
-from satchel.api.waking import Quarantine, Waking
+from satchel.api.operations import call, lazy, method
 from satchel.errors import SatchelError, UsageError
-from satchel.memory.parts import Component
+from satchel.model.values import Component
 
 if TYPE_CHECKING:
-    from satchel.actions import log as logs
-    from satchel.actions import recall as recalls
-    from satchel.actions.agents import undo as undoing
-    from satchel.actions.importing.imported import Imported, Owners
-    from satchel.actions.inferring import embedding
-    from satchel.actions.memories import counting as statistics
-    from satchel.actions.memories import duplicates as twins
-    from satchel.actions.memories import operations
-    from satchel.actions.moving.exported import Export
-    from satchel.actions.opened import OpenBank
-    from satchel.actions.operating import exports, imports, transfers
-    from satchel.actions.operating.providing import LiveBank
-    from satchel.actions.upkeep import config_operations
-    from satchel.api.lifetime import Lifetime
-    from satchel.disk.outlet import Outlet
-    from satchel.disk.reading import OpenFile
-    from satchel.ports.operations import Operation
-    from satchel.seal.signing.key import SigningKey
+    from satchel.bank.lifetime import Lifetime
+    from satchel.bank.open_bank import OpenBank
+    from satchel.config.settings import Settings
+    from satchel.files import MemoryStore
+
+
+class BankPart:
+    """A part of an open bank, such as its quarantine; its methods are operations on the bank."""
+
+    def __init__(self, opened: OpenBank, lifetime: Lifetime) -> None:
+        self._opened = opened
+        self._lifetime = lifetime
+
+    @contextmanager
+    def _context(self) -> Iterator[OpenBank]:
+        with self._lifetime.use():
+            yield self._opened
+
+
+if TYPE_CHECKING:
+    from satchel.code_graph import operations as code_graph_operations
 else:
-    logs = lazy("satchel.actions.log")
-    recalls = lazy("satchel.actions.recall")
-    undoing = lazy("satchel.actions.agents.undo")
-    twins = lazy("satchel.actions.memories.duplicates")
-    embedding = lazy("satchel.actions.inferring.embedding")
-    operations = lazy("satchel.actions.memories.operations")
-    statistics = lazy("satchel.actions.memories.counting")
-    exports = lazy("satchel.actions.operating.exports")
-    imports = lazy("satchel.actions.operating.imports")
-    transfers = lazy("satchel.actions.operating.transfers")
-    config_operations = lazy("satchel.actions.upkeep.config_operations")
+    code_graph_operations = lazy("satchel.code_graph.operations")
+    code_graph_operations = lazy("satchel.code_graph.operations")
+
+
+class Code(BankPart):
+    """The code graph of one bank; ``Bank.code`` gives it."""
+
+    index = method(code_graph_operations.index_code)
+    query = method(code_graph_operations.query_code)
+    show = method(code_graph_operations.show_code)
+    trees = method(code_graph_operations.code_trees)
+    drop = method(code_graph_operations.drop_code)
+
+
+_opening = Lock()
+
+
+class Filing:
+    """The part of ``Bank`` that gives its memory files."""
+
+    _opened: OpenBank
+    _lifetime: Lifetime
+    _memory_files: Any = None
+
+    @property
+    def files(self) -> MemoryStore:
+        """Its memory files: text at paths, with history and audit; those of its name.
+
+        Open as long as the bank is, and made where there are none, unless the bank is open for
+        reading. What is written to them is in the bank's log when it is recalled or exported, or
+        closed; where they are kept elsewhere, what was saved. For the holder of a token each call
+        asks whether it is allowed.
+
+        Raises:
+            MemoryStoreError: If the bank has no name, or one that no folder can have; or there are
+                none, and the bank is open for reading.
+            PermissionRefusedError: If the token that was presented does not allow it.
+        """
+        with self._lifetime.use(), _opening:
+            if self._memory_files is None:
+                self._memory_files = self._files_opened()
+            found: MemoryStore = self._memory_files
+            return found
+
+    def _files_opened(self) -> MemoryStore:
+        from satchel.files.bank_files import files_of_bank, tell
+
+        bank = self._opened
+        store = files_of_bank(bank)
+
+        def end() -> None:
+            tell(bank, store)
+            store.close()
+
+        self._lifetime.also(end)
+        return store
+
+
+class _Settled(Protocol):
+    """An open store, of which only the surroundings are needed."""
+
+    _settings: Settings
+
+
+@contextmanager
+def files_of(satchel: _Settled, key: str, *, create: bool = False) -> Iterator[MemoryStore]:
+    """Open the memory files of a name as whoever has a store open may use them."""
+    from satchel.files.bank_files import opened_files
+
+    with opened_files(satchel._settings, key, create=create) as store:  # noqa: SLF001 - its own
+        yield store
+
+
+if TYPE_CHECKING:
+    from satchel.bank.lifetime import Lifetime
+    from satchel.bank.open_bank import OpenBank
+    from satchel.sessions import branches, distillation
+    from satchel.sessions import operations as session_operations
+    from satchel.sessions import queries as sessions_queries
+    from satchel.sessions.views import MessageShown
+else:
+    branches = lazy("satchel.sessions.branches")
+    distillation = lazy("satchel.sessions.distillation")
+    sessions_queries = lazy("satchel.sessions.queries")
+    session_operations = lazy("satchel.sessions.operations")
+
+
+class SessionCalls(BankPart):
+    """The calls of ``Sessions``, awaited or not."""
+
+    record = method(session_operations.record_session)
+    set = method(session_operations.set_state)
+    show = method(sessions_queries.show_session)
+    diff = method(sessions_queries.diff_sessions)
+    rename = method(branches.rename_session)
+    archive = method(branches.archive_session)
+    checkpoint = method(branches.create_checkpoint)
+    checkpoints = method(sessions_queries.list_checkpoints)
+    fork = method(branches.fork)
+    distill = method(distillation.distill)
+
+    list = method(sessions_queries.list_sessions)
+
+
+class Sessions(SessionCalls):
+    """The conversations of one bank; ``Bank.sessions`` gives it. Only its owner may use it.
+
+    A conversation is named by its name, its ID or a prefix of that. A point of one is a message
+    (its number or ID), a checkpoint (its name or ID), or a distillation (``distillation:2``, or the
+    ID of its receipt).
+    """
+
+    def messages(self, session: str, *, at: str | None = None) -> Generator[MessageShown]:
+        """Yield all messages of a conversation in their order, however many there are.
+
+        Args and Raises: as ``show``.
+        """
+        from satchel.sessions.queries import messages_of
+
+        with self._lifetime.use():
+            yield from messages_of(self._opened, session, at=at)
+
+
+class Conversing:
+    """A bank as it stores conversations."""
+
+    _opened: OpenBank
+    _lifetime: Lifetime
+
+    @property
+    def sessions(self) -> Sessions:
+        """Its conversations: recorded, shown, forked and distilled."""
+        return Sessions(self._opened, self._lifetime)
+
+
+if TYPE_CHECKING:
+    from satchel.bank.lifetime import Lifetime
+    from satchel.bank.open_bank import OpenBank
+    from satchel.rehydrate import operations as rehydrate_operations
+    from satchel.rehydrate import quarantine
+else:
+    quarantine = lazy("satchel.rehydrate.quarantine")
+    quarantine = lazy("satchel.rehydrate.quarantine")
+    rehydrate_operations = lazy("satchel.rehydrate.operations")
+
+
+class Quarantine(BankPart):
+    """What is neither recalled nor provided until it is reviewed; ``Bank.quarantine`` gives it."""
+
+    show = method(quarantine.show_held)
+    scan = method(quarantine.screen_bank)
+    add = method(quarantine.quarantine)
+    release = method(quarantine.release)
+    reject = method(quarantine.reject)
+    list = method(quarantine.list_quarantine)
+
+
+class Waking:
+    """A bank as its memory is provided as context for a model."""
+
+    _opened: OpenBank
+    _lifetime: Lifetime
+
+    rehydrate = method(rehydrate_operations.rehydrate_memories)
+    promote = method(quarantine.promote)
+
+
+if TYPE_CHECKING:
+    from satchel.transfer import disclosure
+else:
+    disclosure = lazy("satchel.transfer.disclosure")
+
+
+class Disclosing:
+    """A bank as single memories of it are disclosed, with proofs."""
+
+    disclose = method(disclosure.disclose_memories)
+
+
+if TYPE_CHECKING:
+    from satchel.bank import key_operations, owners
+    from satchel.bank.key_operations import OwnedBank
+    from satchel.errors import ThresholdError
+    from satchel.ports.operations import PathText
+else:
+    key_operations = lazy("satchel.bank.key_operations")
+    owners = lazy("satchel.bank.owners")
+
+
+class BankOwners(BankPart):
+    """The owners of a bank; ``Bank.owners`` gives it. Only they may use it.
+
+    If more owners must sign, whose keys are elsewhere, a call ends in a ``ThresholdError``.
+    ``propose`` writes what they have to sign to a file, each of them signs it with ``sign``, and
+    ``enact`` records it in the log.
+    """
+
+    @contextmanager
+    def _owned(self) -> Iterator[OwnedBank]:
+        with self._context() as bank:
+            yield key_operations.OwnedBank(bank.settings, bank.store, bank.id)
+
+    list = method(key_operations.list_owners, context=_owned)
+    add = method(key_operations.add_owner, context=_owned)
+    set_threshold = method(key_operations.set_threshold, context=_owned)
+    sign = method(key_operations.sign_proposal, context=_owned)
+    enact = method(key_operations.enact_proposal, context=_owned)
+
+    @call
+    def propose(self, refused: ThresholdError, path: PathText) -> None:
+        """Write what more owners have to sign to a new file.
+
+        Args:
+            refused: The error that a call ended in.
+            path: The file.
+
+        Raises:
+            TargetExistsError: If the file exists.
+        """
+        owners.write_proposal(self._opened.settings, Path(path), refused.drawn)
+
+
+if TYPE_CHECKING:
+    from satchel.erasure import erase as erasing
+    from satchel.erasure import prune as pruning
+    from satchel.erasure import redaction, report
+else:
+    report = lazy("satchel.erasure.report")
+    erasing = lazy("satchel.erasure.erase")
+    redaction = lazy("satchel.erasure.redaction")
+    redaction = lazy("satchel.erasure.redaction")
+    pruning = lazy("satchel.erasure.prune")
+
+
+class Removing:
+    """What a bank lets go of."""
+
+    erase = method(erasing.erase)
+    redact = method(redaction.redact)
+    recover = method(redaction.recover)
+    prune = method(pruning.prune_memories)
+    everything = method(report.report_everything)
+
+
+if TYPE_CHECKING:
+    from satchel.bank import token_operations, tokens
+    from satchel.bank.lifetime import Lifetime
+    from satchel.bank.open_bank import OpenBank
+    from satchel.transfer.import_results import Owners
+else:
+    token_operations = lazy("satchel.bank.token_operations")
+    tokens = lazy("satchel.bank.tokens")
+    token_operations = lazy("satchel.bank.token_operations")
+
+
+class Tokens:
+    """The capability tokens of a bank; ``Bank.tokens`` gives it. Only its owner may use it."""
+
+    def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
+        self._opened = opened
+        self._lifetime = lifetime
+        self._owner = owner
+
+    @contextmanager
+    def _context(self) -> Iterator[OpenBank]:
+        with self._lifetime.use():
+            yield self._opened
+
+    def _internal(self, options: Any) -> Mapping[str, Any]:
+        return owner_unless_named(self._owner, options)
+
+    issue = method(token_operations.issue_token)
+    inspect = method(tokens.inspect_token)
+    verify = method(tokens.verify_token)
+    revoke = method(token_operations.revoke_token)
+    list = method(token_operations.list_tokens)
+    write_revocations = method(token_operations.write_revocations)
+
+
+def owner_unless_named(owner: Owners, options: Any) -> Mapping[str, Any]:
+    """Supply the owner's key with which a store was opened, where a call names no other."""
+    named = options.signing_key is not None or options.passphrase is not None
+    return {} if named else {"owner": owner}
+
+
+if TYPE_CHECKING:
+    from satchel.admin import settings_operations, statistics
+    from satchel.agents import undo as undoing
+    from satchel.bank import log as logs
+    from satchel.bank import operations
+    from satchel.bank.lifetime import Lifetime
+    from satchel.bank.open_bank import OpenBank
+    from satchel.crypto.signatures import SigningKey
+    from satchel.ports.operations import Operation
+    from satchel.recall import duplicates as twins
+    from satchel.recall import embedding
+    from satchel.recall import operations as recalls
+    from satchel.runtime.input import OpenFile
+    from satchel.runtime.output import Outlet
+    from satchel.transfer import export_operations, import_operations
+    from satchel.transfer.export_results import Export
+    from satchel.transfer.import_results import Imported, Owners
+    from satchel.transfer.providers import LiveBank
+else:
+    logs = lazy("satchel.bank.log")
+    recalls = lazy("satchel.recall.operations")
+    undoing = lazy("satchel.agents.undo")
+    twins = lazy("satchel.recall.duplicates")
+    embedding = lazy("satchel.recall.embedding")
+    operations = lazy("satchel.bank.operations")
+    statistics = lazy("satchel.admin.statistics")
+    export_operations = lazy("satchel.transfer.export_operations")
+    import_operations = lazy("satchel.transfer.import_operations")
+    import_operations = lazy("satchel.transfer.import_operations")
+    settings_operations = lazy("satchel.admin.settings_operations")
 
 _SHOWN_DIGITS = len("blake3:") + 8
 
 _O = TypeVar("_O")
 
 
-def import_from(bank: Bank, source: OpenFile, options: imports.ImportRequest) -> Imported:
+def import_from(bank: Bank, source: OpenFile, options: import_operations.ImportRequest) -> Imported:
     """Import a file that is open already, whatever path the options name."""
-    from satchel.actions.operating.imports import import_
-    from satchel.actions.paths.permission import Permission
+    from satchel.config.path_permissions import Permission
+    from satchel.transfer.import_operations import import_
 
     with bank._imported() as target:  # noqa: SLF001 - of this module
         return import_.run(replace(target, source=source, permission=Permission()), options)
@@ -75,11 +375,11 @@ def _nobody(_: str | None) -> SigningKey:
 def export_to(
     bank: Bank,
     output: Outlet,
-    operation: Operation[exports.ExportSource, _O, ..., Export],
+    operation: Operation[export_operations.ExportSource, _O, ..., Export],
     options: _O,
 ) -> Export:
     """Export a bank to a file that is open already, whatever path the options name."""
-    from satchel.actions.paths.permission import Permission
+    from satchel.config.path_permissions import Permission
 
     with bank._exported() as source:  # noqa: SLF001 - of this module
         return operation.run(replace(source, output=output, permission=Permission()), options)
@@ -111,50 +411,50 @@ class BankCalls(Removing, Waking, Disclosing):
     log = method(logs.log)
     path = method(operations.path)
     stats = method(statistics.show_stats)
-    config = method(config_operations.show_config)
-    set_config = method(config_operations.set_config)
+    config = method(settings_operations.show_config)
+    set_config = method(settings_operations.set_config)
     recall = method(recalls.recall_in)
 
     @contextmanager
-    def _exported(self) -> Iterator[exports.ExportSource]:
+    def _exported(self) -> Iterator[export_operations.ExportSource]:
         with self._lifetime.use():
-            yield exports.ExportSource(bank=self._where_it_is())
+            yield export_operations.ExportSource(bank=self._where_it_is())
 
-    export = method(exports.export, context=_exported)
+    export = method(export_operations.export, context=_exported)
 
     @contextmanager
-    def _imported(self) -> Iterator[imports.ImportTarget]:
+    def _imported(self) -> Iterator[import_operations.ImportTarget]:
         with self._lifetime.use():
             settings = self._opened.settings
             if settings.provider is not None:
                 name = self._opened.name or self._opened.id
-                yield imports.ImportTarget(
+                yield import_operations.ImportTarget(
                     settings=settings,
                     bank=name,
                     owner=lambda _: self._owner(),
                     read_only=self._read_only,
                 )
             else:
-                yield imports.ImportTarget(
+                yield import_operations.ImportTarget(
                     settings=settings,
                     bank=self._opened.id,
                     owner=_nobody,
                     read_only=self._read_only,
                 )
 
-    import_ = method(imports.import_, context=_imported)
+    import_ = method(import_operations.import_, context=_imported)
 
     def _where_it_is(self) -> OpenBank | LiveBank:
         """Return the bank, or what the configured provider has of it."""
         settings = self._opened.settings
         if settings.provider is None:
             return self._opened
-        from satchel.actions.operating.providing import LiveBank
+        from satchel.transfer.providers import LiveBank
 
         return LiveBank(settings, self._opened.name or self._opened.id, self._owner)
 
     undo = method(undoing.undo)
-    imports = method(transfers.list_imports)
+    imports = method(import_operations.list_imports)
 
     raw = method(operations.raw)
     embed = method(embedding.embed_bank)
@@ -211,9 +511,9 @@ class Bank(BankCalls, Conversing, Filing):
         return Tokens(self._opened, self._lifetime, self._owner)
 
     @property
-    def owners(self) -> OwnersOfBank:
+    def owners(self) -> BankOwners:
         """Who owns it, and how many of them have to sign a decision about it."""
-        return OwnersOfBank(self._opened, self._lifetime)
+        return BankOwners(self._opened, self._lifetime)
 
     @property
     def quarantine(self) -> Quarantine:

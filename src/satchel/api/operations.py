@@ -5,12 +5,13 @@ A class lists its operations once (``remember = method(operations.remember)``). 
 own. What an operation needs is imported when its method is first used: see ``lazy``.
 """
 
-from __future__ import annotations  # operations are imported when their methods are used
+from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from functools import partial, update_wrapper
+from importlib import import_module
 from textwrap import fill
 from types import FunctionType
 from typing import (
@@ -25,11 +26,53 @@ from typing import (
     overload,
 )
 
-from satchel.api.hints import hints_for_python
-from satchel.api.lazy import Deferred
+from satchel.bank.lifetime import hints_for_python
 
 if TYPE_CHECKING:
     from satchel.ports.operations import Field, Operation
+
+
+class Deferred:
+    """A member of a module that is not imported yet.
+
+    Args:
+        module: Name of the module.
+        name: Name of the member.
+    """
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def resolve(self) -> Any:
+        """Import the module, and return the member.
+
+        Raises:
+            AttributeError: If the module has none of this name.
+        """
+        return getattr(import_module(self._module), self._name)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the member."""
+        return self.resolve()(*args, **options)
+
+
+class LazyModule:
+    """What stands for a module: its attributes are ``Deferred``."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Deferred:
+        return Deferred(self._name, name)
+
+
+def lazy(name: str) -> Any:
+    """Return what stands for a module until something of it is used."""
+    return LazyModule(name)
+
 
 _C = TypeVar("_C")
 _C_co = TypeVar("_C_co", covariant=True)
@@ -104,7 +147,7 @@ class Method(Generic[_P, _R]):
 
 def _in_a_thread(plain: Callable[..., _R]) -> Callable[..., Coroutine[Any, Any, _R]]:
     async def call(self: Any, /, *args: Any, **options: Any) -> _R:
-        from satchel.api.away import away
+        from satchel.bank.lifetime import away
 
         return await away(partial(plain, getattr(self, "_plain", self), *args, **options))
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec
 
-from satchel.actions.config import load_settings
-from satchel.actions.opened import OpenBank
-from satchel.actions.paths.permission import file_to_read
-from satchel.actions.waking import rehydrating
-from satchel.actions.waking.options import PipelineOptions
-from satchel.actions.waking.rehydrating import MemoryFile
+from satchel.api.bank import Waking
 from satchel.api.operations import Awaited, documented, options_of
-from satchel.api.waking import Waking
+from satchel.bank.open_bank import OpenBank
+from satchel.config.path_permissions import file_to_read
+from satchel.config.settings import load_settings
 from satchel.ports.operations import Operation, PathText
-from satchel.rehydrate.rehydrated import Rehydrated
+from satchel.rehydrate import operations as rehydrate_operations
+from satchel.rehydrate.operations import MemoryFile
+from satchel.rehydrate.options import PipelineOptions
+from satchel.rehydrate.request import Rehydrated
 
 __all__ = ["Rehydrated", "Waking", "pipeline"]
 
@@ -39,4 +39,4 @@ def _of_sources(
     return documented(pipeline, operation, source)
 
 
-pipeline = _of_sources(rehydrating.rehydrate_any)
+pipeline = _of_sources(rehydrate_operations.rehydrate_any)

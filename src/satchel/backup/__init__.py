@@ -1,1 +1,1 @@
-"""Backups: what is in a destination, how it gets there, whether it holds, and the way back."""
+"""Backups: runs, packs, destinations, retention, restores, drills."""

@@ -30,13 +30,22 @@ from satchel.backup.manifests import (
     refs_of,
     signed,
 )
-from satchel.backup.pieces.locking import PLAIN, Locking, pieces_in, pieces_told, unbased
-from satchel.backup.pieces.packs import Packs, Ref, digest_in, place_of
-from satchel.backup.proving import Proved
-from satchel.backup.shelves import Shelf
+from satchel.backup.packs import (
+    PLAIN,
+    Locking,
+    Packs,
+    Ref,
+    digest_in,
+    pieces_in,
+    pieces_told,
+    place_of,
+    unbased,
+)
+from satchel.backup.storage import Shelf
+from satchel.backup.verification import Proved
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import EncryptionError, LimitError, SatchelError, VerificationError
-from satchel.memory.times import now
-from satchel.seal.signing.key import SigningKey
+from satchel.model.times import now
 
 MOST_BACKUPS = 100_000
 """In one destination."""

@@ -17,15 +17,15 @@ from blake3 import blake3
 from msgspec import Meta
 
 from satchel.backup.manifests import MOST_BYTES, SERIES, BankPart, opened, signed
-from satchel.backup.pieces.locking import PLAIN, Locking
-from satchel.backup.shelves import Shelf
+from satchel.backup.packs import PLAIN, Locking
+from satchel.backup.storage import Shelf
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import EncryptionError, LimitError, VerificationError
 from satchel.ledger.heads import require_logged
-from satchel.memory.parts import Id
-from satchel.memory.records import Erasure
+from satchel.model.records import Erasure
+from satchel.model.values import Id
 from satchel.ports.rows import Filter
-from satchel.seal.signing.key import SigningKey
-from satchel.transfer.copies import Copy
+from satchel.replication.copies import Copy
 
 _ERASURES = Filter(types=frozenset({"erasure"}), retired=True, held=True)
 _TOGETHER = 256

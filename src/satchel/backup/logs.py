@@ -16,16 +16,16 @@ from typing import Literal
 import msgspec
 
 from satchel.backup.manifests import Index, Segment, SegmentVectors
-from satchel.backup.pieces.packs import PIECE_BYTES, Packs, Ref
+from satchel.backup.packs import PIECE_BYTES, Packs, Ref
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_logged
-from satchel.memory.records import Erasure, Redaction
+from satchel.model.records import Erasure, Redaction
+from satchel.model.type_info import resolved
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader
-from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.records import PREFIX
-from satchel.transfer.copies import Copy, redacted_in
-from satchel.type_info import resolved
+from satchel.replication.copies import Copy, redacted_in
 
 ROWS = 4096
 """Records in a stretch, at most."""

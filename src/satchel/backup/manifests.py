@@ -12,15 +12,14 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from satchel.backup.pieces.packs import Packs, Ref
+from satchel.backup.packs import Packs, Ref
+from satchel.crypto.canonical import canonical_checked, decode_canonical
+from satchel.crypto.signatures import PayloadType, SigningKey, check, parse_signatures, signature_of
 from satchel.errors import InputError, VerificationError
-from satchel.memory.parts import Id
-from satchel.memory.times import is_canonical_time
+from satchel.model.times import is_canonical_time
+from satchel.model.type_info import resolved
+from satchel.model.values import Id
 from satchel.ports.vectors import Generation
-from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
-from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signature_of
-from satchel.seal.signing.key import SigningKey
-from satchel.type_info import resolved
 
 FORMAT = "satchel-backup/1"
 

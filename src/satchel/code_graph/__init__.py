@@ -1,1 +1,1 @@
-"""The code that a bank's memories speak of: what is in a source tree, and how it hangs together."""
+"""The code that memories speak of, as a graph of symbols."""

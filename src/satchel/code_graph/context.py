@@ -2,10 +2,10 @@
 
 from itertools import islice
 
-from satchel.code_graph.asking import CodeGraph
 from satchel.code_graph.facts import CALLED, TYPES, Node
 from satchel.code_graph.mentions import Mention, mentions
-from satchel.code_graph.spoken import CodeContext
+from satchel.code_graph.queries import CodeGraph
+from satchel.ports.code_context import CodeContext
 
 MOST_SHOWN = 5
 """Symbols and files of one memory."""

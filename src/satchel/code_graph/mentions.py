@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from satchel.code_graph.asking import CodeGraph, fits, parts_of_name
 from satchel.code_graph.facts import CALLED, TYPES, Node
-from satchel.code_graph.languages.known import language_of_file
+from satchel.code_graph.languages.language import language_of_file
+from satchel.code_graph.queries import CodeGraph, fits, parts_of_name
 from satchel.code_graph.trees import Tree
 
 LONGEST_TEXT, MOST_WORDS = 50_000, 400

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from satchel.code_graph import keeping
+from satchel.code_graph import index
 from satchel.code_graph.facts import Facts, Node
-from satchel.code_graph.keeping import Head, Side
-from satchel.code_graph.languages.known import language_called
-from satchel.code_graph.languages.language import Language
+from satchel.code_graph.index import Head, Side
+from satchel.code_graph.languages.language import Language, language_called
 
 MOST_PARTS_READ = 256
 """Parts that are read for one name; what more of them have is not looked for."""
@@ -25,7 +24,7 @@ class Tree:
         self.head = head
         self._files = dict[int, dict[str, Facts]]()
         self._raw = dict[int, dict[str, bytes]]()
-        self._names = dict[int, keeping.Names]()
+        self._names = dict[int, index.Names]()
         self._defined = dict[str, list[Node]]()
         self.complete = True
         """Whether everything was looked at that a name is in."""
@@ -37,11 +36,11 @@ class Tree:
 
     def facts(self, path: str) -> Facts | None:
         """Return what a file says; None if it is not there."""
-        return self._read(keeping.part_of(path, self.head.parts), path)
+        return self._read(index.part_of(path, self.head.parts), path)
 
     def paths(self) -> list[str]:
         """Return the paths of all files, sorted."""
-        return sorted(keeping.files_of(self._side, self.head))
+        return sorted(index.files_of(self._side, self.head))
 
     def defined(self, name: str) -> list[Node]:
         """Return the symbols of a name, by path and line."""
@@ -71,7 +70,7 @@ class Tree:
 
     def all_names(self) -> Iterator[str]:
         """Yield every name that is defined."""
-        for name, (defined, _) in keeping.every_name(self._side, self.head):
+        for name, (defined, _) in index.every_name(self._side, self.head):
             if defined:
                 yield name
 
@@ -85,9 +84,9 @@ class Tree:
                         yield path, facts
 
     def _parts(self, name: str, which: int) -> list[int]:
-        number = keeping.part_of(name, self.head.parts)
+        number = index.part_of(name, self.head.parts)
         if number not in self._names:
-            self._names[number] = keeping.names_in(self._side, self.head, number)
+            self._names[number] = index.names_in(self._side, self.head, number)
         parts = self._names[number].get(name, ([], []))[which]
         self.complete = self.complete and len(parts) <= MOST_PARTS_READ
         return parts[:MOST_PARTS_READ]
@@ -97,7 +96,7 @@ class Tree:
 
     def _part(self, part: int) -> dict[str, bytes]:
         if part not in self._raw:
-            found = keeping.raw_facts(self._side, self.head, part)
+            found = index.raw_facts(self._side, self.head, part)
             self._raw[part] = {path: bytes(raw) for path, raw in found.items()}
         return self._raw[part]
 
@@ -107,7 +106,7 @@ class Tree:
             raw = self._part(part).get(path)
             if raw is None:
                 return None
-            read[path] = keeping.facts_from(raw)
+            read[path] = index.facts_from(raw)
         return read[path]
 
 
@@ -125,4 +124,4 @@ def _is_called(path: str, facts: Facts, key: str) -> bool:
 
 def trees_of(side: Side) -> list[Tree]:
     """Return the source trees of a bank, by name; none of which nothing was written yet."""
-    return [Tree(side, head) for head in keeping.heads(side)]
+    return [Tree(side, head) for head in index.stored_heads(side)]

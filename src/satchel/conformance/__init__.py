@@ -1,1 +1,1 @@
-"""The promises every format keeps, as tests that anyone can run on their own."""
+"""Test suites that formats, stores, connectors and rerankers of others can run."""

@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.conformance.strategies import memories, simplest
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import SatchelError
-from satchel.memory.entries import Entry
-from satchel.memory.parts import Component
-from satchel.memory.records import RECORD_CLASSES, Model
+from satchel.model.entries import Entry
+from satchel.model.records import RECORD_CLASSES, Model
+from satchel.model.values import Component
 from satchel.ports.connector import Connector, Page, Taken
-from satchel.ports.report import Report
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
+from satchel.ports.losses import Report
 
 __all__ = ["ConnectorSubject"]  # and every promise: see the end
 

@@ -19,23 +19,23 @@ from typing import Any, NamedTuple, Protocol
 
 import apsw
 
-from satchel.actions.bank_health import check_banks
-from satchel.actions.banks import list_banks
-from satchel.actions.config import Settings
-from satchel.actions.memories.counting import stats
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.showing import history, show
-from satchel.actions.memories.walking import links
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.recalling import recall_memories
-from satchel.actions.sessions.looking import list_checkpoints, list_sessions, messages_of
-from satchel.actions.tokens.revoking import list_tokens
-from satchel.actions.waking.quarantining import list_quarantine
-from satchel.actions.waking.rehydrating import rehydrate_memories
+from satchel.admin.bank_health import check_banks
+from satchel.admin.statistics import stats
+from satchel.bank.banks import list_banks
+from satchel.bank.details import history, show
+from satchel.bank.links import links
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.token_operations import list_tokens
+from satchel.config.settings import Settings
 from satchel.errors import SatchelError, VerificationError
-from satchel.memory.parts import Component
+from satchel.model.values import Component
 from satchel.ports.rows import Filter
+from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.rehydrate.operations import rehydrate_memories
+from satchel.rehydrate.quarantine import list_quarantine
+from satchel.sessions.queries import list_checkpoints, list_sessions, messages_of
 
 CLASSES = {
     "T10": "a column of one row gets another value",
@@ -625,7 +625,7 @@ class LadybugTables:
         return True
 
     def _ask(self, cypher: str, **values: Any) -> list[Any]:
-        from satchel.stores.ladybug.files.opening import FILE, engine
+        from satchel.stores.ladybug.database import FILE, engine
 
         database = engine().Database(str(self._folder / FILE), max_db_size=1 << 40)
         connection = engine().Connection(database)

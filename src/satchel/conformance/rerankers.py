@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from satchel.conformance.strategies import HOSTILE_TEXTS
-from satchel.ports.inference.reranker import Reranker
+from satchel.ports.inference import Reranker
 
 __all__ = ["RerankerSubject"]  # and every promise: see the end
 

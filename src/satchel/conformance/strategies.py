@@ -11,12 +11,12 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from satchel.memory.entries import ENTRY_CLASSES, Entry
-from satchel.memory.parts import Component
-from satchel.memory.records import RECORD_CLASSES, Model, Record
+from satchel.crypto.value_domain import MAX_INTEGER
+from satchel.model.entries import ENTRY_CLASSES, Entry
+from satchel.model.records import RECORD_CLASSES, Model, Record
+from satchel.model.type_info import resolved
+from satchel.model.values import Component
 from satchel.ports.format import Traits
-from satchel.seal.encoding.domain import MAX_INTEGER
-from satchel.type_info import resolved
 
 HOSTILE_TEXTS = (
     "",

@@ -12,18 +12,17 @@ from typing import Any
 import cbor2
 import pytest
 
-from satchel.memory.records import Model, Source
+from satchel.artifact.reader import GZIP_MAGIC, MAGIC
+from satchel.artifact.writer import ArtifactBuilder, Header
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
+from satchel.crypto.signatures import SigningKey
+from satchel.model.records import Model, Source
+from satchel.ports.drafts import taken
 from satchel.ports.format import Format, Reading, Writing
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
-from satchel.ports.records import RecordSet, opened_records
-from satchel.ports.report import Report
-from satchel.ports.taking import taken
-from satchel.seal.artifact.opening import GZIP_MAGIC, MAGIC
-from satchel.seal.artifact.writing import ArtifactBuilder, Header
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal, seeded_nonces
-from satchel.seal.signing.key import SigningKey
+from satchel.ports.record_set import RecordSet, opened_records
 
 KEY = SigningKey.from_seed(bytes(range(32)))
 """Signs whatever the suite writes in a sealed format; known to all, so never trust it."""

@@ -17,9 +17,9 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import BinaryIO, NamedTuple
 
-from satchel.disk.contained import ContainedFolder
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.memory.times import format_time
+from satchel.model.times import format_time
+from satchel.runtime.contained_folder import ContainedFolder
 
 _MOST_BYTES = 256 * 2**20
 """Unpacked, of one repository."""

@@ -9,10 +9,10 @@ Compared with mem0ai 2.2.1 for Python and 3.3.1 for TypeScript.
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from satchel.crypto.value_domain import carry, escape_keys, restore
 from satchel.formats._mem0 import NAME, Row
-from satchel.memory.entries import Entry
-from satchel.ports.report import Report
-from satchel.seal.encoding.carry import carry, escape_keys, restore
+from satchel.model.entries import Entry
+from satchel.ports.losses import Report
 
 _PYTHON = {
     "data": "memory",

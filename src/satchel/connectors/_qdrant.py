@@ -8,19 +8,17 @@ import base64
 import binascii
 import fcntl
 import os
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
-from satchel.connectors._pickling import key_of, pickled, point
-from satchel.connectors._values import as_json
-from satchel.disk.databases.foreign import Database
-from satchel.disk.private import make_folders
-from satchel.disk.reading import reading
-from satchel.disk.writing import writing
 from satchel.errors import (
     InputError,
     LimitError,
@@ -30,7 +28,192 @@ from satchel.errors import (
     TargetError,
     UnreadableError,
 )
-from satchel.formats._unpickling import Model, unpickled
+from satchel.formats._unpickling import POINTS, UUID_CLASS, Global, Model, unpickled
+from satchel.runtime.atomic_files import writing
+from satchel.runtime.foreign_databases import Database
+from satchel.runtime.input import reading
+from satchel.runtime.private_files import make_folders
+
+
+def pickled(value: Any) -> bytes:
+    """Return the pickle, of protocol 4, of a plain value or of a ``Model``."""
+    out = bytearray(b"\x80\x04")
+    _write(value, out)
+    out += b"."
+    return bytes(out)
+
+
+def point(identity: str | int, vectors: dict[str, Any], payload: dict[str, Any]) -> Model:
+    """Return a point of Qdrant's local mode, to be pickled."""
+    found = Model(Global(POINTS, "PointStruct"))
+    found.members = {"id": identity, "vector": vectors, "payload": payload}
+    return found
+
+
+def _write(value: Any, out: bytearray) -> None:
+    kind = type(value)
+    writer = _WRITERS.get(kind)
+    if writer is None:
+        raise TypeError(kind.__name__)
+    writer(value, out)
+
+
+def _write_text(text: str, out: bytearray) -> None:
+    data = text.encode()
+    short = len(data) < 1 << 8
+    out += b"\x8c" + bytes([len(data)]) if short else b"X" + struct.pack("<I", len(data))
+    out += data
+
+
+def _write_bytes(data: bytes, out: bytearray) -> None:
+    out += b"B" + struct.pack("<I", len(data)) + data
+
+
+def _write_whole(number: int, out: bytearray) -> None:
+    if 0 <= number < 1 << 8:
+        out += b"K" + bytes([number])
+    elif 0 <= number < 1 << 16:
+        out += b"M" + struct.pack("<H", number)
+    elif -(1 << 31) <= number < 1 << 31:
+        out += b"J" + struct.pack("<i", number)
+    else:
+        data = number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
+        short = len(data) < 1 << 8
+        out += b"\x8a" + bytes([len(data)]) if short else b"\x8b" + struct.pack("<I", len(data))
+        out += data
+
+
+def _write_list(items: list[Any], out: bytearray) -> None:
+    out += b"]("
+    for item in items:
+        _write(item, out)
+    out += b"e"
+
+
+def _write_dict(members: dict[str, Any], out: bytearray) -> None:
+    out += b"}("
+    for name, part in members.items():
+        _write(name, out)
+        _write(part, out)
+    out += b"u"
+
+
+def _write_set(items: set[Any], out: bytearray) -> None:
+    out += b"\x8f("
+    for item in sorted(items):
+        _write(item, out)
+    out += b"\x90"
+
+
+def _write_model(model: Model, out: bytearray) -> None:
+    """Write an object as pydantic's models are: the class, nothing given, then its state."""
+    _write_text(model.cls.module, out)
+    _write_text(model.cls.name, out)
+    out += b"\x93)\x81"
+    state = {
+        "__dict__": model.members,
+        "__pydantic_extra__": None,
+        "__pydantic_fields_set__": set(model.members),
+        "__pydantic_private__": None,
+    }
+    _write_dict(state, out)
+    out += b"b"
+
+
+_WRITERS: dict[type[Any], Callable[[Any, bytearray], None]] = {
+    type(None): lambda _, out: out.extend(b"N"),
+    bool: lambda value, out: out.extend(b"\x88" if value else b"\x89"),
+    int: _write_whole,
+    float: lambda value, out: out.extend(b"G" + struct.pack(">d", value)),
+    str: _write_text,
+    bytes: _write_bytes,
+    list: _write_list,
+    dict: _write_dict,
+    set: _write_set,
+    Model: _write_model,
+}
+
+
+def key_of(identity: str | int) -> bytes:
+    """Return the pickle of a point's id exactly as Qdrant's local mode makes its row's key."""
+    body = bytearray()
+    _write(identity, body)
+    if isinstance(identity, str):
+        body += b"\x94"
+    body += b"."
+    frame = 4  # what is shorter is written without one
+    head = b"\x95" + struct.pack("<Q", len(body)) if len(body) >= frame else b""
+    return b"\x80\x04" + head + bytes(body)
+
+
+_MOST_NODES = 300_000
+_DEEPEST = 100
+
+
+def as_json(value: Any) -> Any:
+    """Return an unpickled value as JSON has it, as Qdrant itself would show it.
+
+    Bytes, and numbers that JSON cannot hold, stay as they are.
+
+    Raises:
+        LimitError: If it goes too deep, or a part that is named often makes it endless.
+        MalformedError: If something in it has no form in JSON.
+    """
+    return _Shown().of(value, 0)
+
+
+class _Shown:
+    """Counts what was looked at."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_NODES
+
+    def of(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _DEEPEST:
+            raise LimitError(
+                "a value of a point is nested too deeply, or repeats references too often"
+            )
+        if isinstance(value, dict):
+            return {self._key(key): self.of(part, depth + 1) for key, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.of(part, depth + 1) for part in value]
+        if isinstance(value, set | frozenset):
+            return sorted((self.of(part, depth + 1) for part in value), key=repr)
+        return _leaf(value)
+
+    def _key(self, key: Any) -> str:
+        self._left -= 1
+        found = _leaf(key)
+        if isinstance(found, str):
+            return found
+        if isinstance(found, bool):
+            return str(found).lower()
+        if found is None or isinstance(found, int | float):
+            return str(found)
+        raise MalformedError("a member name of a point is not text")
+
+
+def _leaf(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int | float | bytes):
+        return value
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Model) and value.cls == UUID_CLASS:
+        return _uuid(value)
+    raise MalformedError("a point contains a value that JSON cannot represent")
+
+
+def _uuid(model: Model) -> str:
+    number = model.members.get("int")
+    if type(number) is not int or not 0 <= number < 1 << 128:
+        raise MalformedError("a damaged UUID in a point")
+    return str(UUID(int=number))
+
 
 _META = "meta.json"
 _LOCK = ".lock"

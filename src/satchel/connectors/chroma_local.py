@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import ClassVar
 
 from satchel.connectors.address import Kind
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnreadableError, UsageError
+from satchel.formats._chroma import Segment, collections_in, segments_in
 from satchel.formats._database import opened
-from satchel.formats._frameworks.chroma_tables import collections_in
-from satchel.formats._frameworks.chroma_vectors import Segment, segments_in
-from satchel.formats.frameworks.chroma import FILE, entries_in
-from satchel.formats.frameworks.chroma import FORMAT as CHROMA
-from satchel.memory.records import Model
+from satchel.formats.chroma import FILE, entries_in
+from satchel.formats.chroma import FORMAT as CHROMA
+from satchel.model.records import Model
 from satchel.ports.connector import Page, Taken
 from satchel.ports.format import Info, Reading
+from satchel.ports.losses import Report
 from satchel.ports.place import Place
-from satchel.ports.report import Report
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.records import Sealed
 
 _KIND = Kind(
     "chroma:",

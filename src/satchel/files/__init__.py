@@ -5,7 +5,7 @@ changing the import.
 """
 
 from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError
-from satchel.files.keeping.meta import MemoryMeta
+from satchel.files.manifest import MemoryMeta
 from satchel.files.memory_store import MemoryStore
 from satchel.files.places import Dir
 

@@ -5,27 +5,785 @@ write happens, against threads, processes and machines; rules are kept in the st
 attempts are in the audit; nothing follows a link; text comes back byte for byte.
 """
 
+import asyncio
+import difflib
+import hashlib
 import json
 import tempfile
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, overload
 
-from satchel.errors import ConcurrencyError, MemoryStoreError, StoreExistsError
-from satchel.files.beyond import Beyond
-from satchel.files.calling import awaited, both, both_of_class
-from satchel.files.existing import Existing
-from satchel.files.keeping import audit as auditing
-from satchel.files.keeping.changes import Delete, Write, encoded_json, encoded_text
-from satchel.files.keeping.committing import Committing
-from satchel.files.keeping.meta import MemoryMeta
-from satchel.files.keeping.policy import Policy
-from satchel.files.keeping.transcript import Flush, decoded_messages
+from satchel.errors import ConcurrencyError, MemoryStoreError, SatchelError, StoreExistsError
+from satchel.files import audit as auditing
+from satchel.files.audit import Audited, examine
+from satchel.files.commit import DAY, Collected, Committing
+from satchel.files.manifest import MemoryMeta, Policy, Version, from_sidecar
 from satchel.files.namespace import namespace
-from satchel.files.paths import TRANSCRIPT, open_to_all
+from satchel.files.paths import TRANSCRIPT, encoded, fitting, open_to_all, prefix_of
 from satchel.files.places import Dir, Place, place_of
+from satchel.files.sync_async import Both, awaited, both, both_of_class
+from satchel.files.transaction import (
+    Asked,
+    Delete,
+    Erase,
+    NewPolicy,
+    Promote,
+    Remake,
+    Rename,
+    Restore,
+    TakeIn,
+    Write,
+    appended,
+    content_of,
+    decoded_text,
+    edited,
+    encoded_json,
+    encoded_text,
+)
+from satchel.files.transcript import Flush, decoded_messages
+from satchel.ports.store import Extent
+from satchel.stores.raw_files import below
+
+_MOST_FOUND = 1_000
+_LONGEST_LINE_SHOWN = 400
+_MOST_COMPARED = 4 << 20
+
+
+class Found(NamedTuple):
+    """A line that holds what was searched for."""
+
+    path: str
+    line: int
+    """From 1."""
+
+    text: str
+
+
+class Looking:
+    """The part of ``MemoryStore`` that changes nothing."""
+
+    _store: Committing
+    _place: Place | None
+    root: Path
+
+    leave: Callable[[str], None] | None = None
+    """Asked by the name of each thing that is going to be done, and refuses what may not be."""
+
+    acting: str | None = None
+    """Who all is done by, whatever is said; None where whoever calls says it."""
+
+    def _ask(self, name: str) -> None:
+        if self.leave is not None:
+            self.leave(name)
+
+    def _who(self, said: str) -> str:
+        return said if self.acting is None else self.acting
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a write is at its place at once, so that ``save`` has nothing to bring."""
+        return self._place is None or self._place.is_at(self.root)
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield all bytes in which the store may have something, here and where it was saved.
+
+        Raises:
+            TargetError: If the place does not answer.
+        """
+        self._ask("laid_open")
+        yield from below(self.root)
+        for name, data in self._place.laid_open() if self._place is not None else ():
+            yield Extent(name, partial(iter, (data,)))
+
+    def _load_history(self) -> None:
+        """Have the versions known that are only in the remote."""
+        if self._place is not None:
+            self._place.load_history(self._store)
+
+    @both
+    def read_bytes(self, rel_path: str, default: bytes | None = None) -> bytes | None:
+        """Return the bytes of a file, ``default`` if it is not there.
+
+        Raises:
+            MemoryStoreError: If the path is none, or what is there is no memory file.
+            AccessDenied: If the store keeps the name for itself.
+        """
+        data = self._bytes(open_to_all(rel_path))
+        return default if data is None else data
+
+    def _bytes(self, path: str) -> bytes | None:
+        """Return the bytes at a path, from the remote where they are only there."""
+        data = self._store.tree.read(path)
+        if data is not None:
+            return data
+        with self._store.manifest.looking() as rows:
+            row = rows.file(path)
+        if row is None or not row.away:
+            return None
+        data = self._store.fetch(row.sha, path)
+        if data is None:
+            raise MemoryStoreError("the content of this file is missing", path=path)
+        return data
+
+    @both
+    def current_sha(self, rel_path: str) -> str:
+        """Return the SHA-256 of the bytes of a file as they are, empty if it is not there."""
+        data = self._bytes(open_to_all(rel_path))
+        return "" if data is None else hashlib.sha256(data).hexdigest()
+
+    @both
+    def get_meta(self, rel_path: str) -> MemoryMeta | None:
+        """Return what is known of a file; None if it is not there or was put there by others."""
+        path = open_to_all(rel_path)
+        with self._store.manifest.looking() as rows:
+            row = rows.file(path)
+        if row is not None and row.away:
+            return MemoryMeta.of(row)
+        data = self._store.tree.read(path)
+        if data is None:
+            return None
+        sha = hashlib.sha256(data).hexdigest()
+        if row is not None and row.sha == sha:
+            return MemoryMeta.of(row)
+        return from_sidecar(self._store.tree.read(f"meta/{encoded(path)}.json"), path, sha)
+
+    @both
+    def list_paths(self, prefix: str = "") -> list[str]:
+        """Return the paths of the files in a folder and below, sorted; of all by default."""
+        return self._paths(prefix_of(prefix))
+
+    @both
+    def read_text(self, rel_path: str, default: str = "") -> str:
+        """Return the text of a file, ``default`` if it is not there.
+
+        Raises:
+            MemoryStoreError: If the path is none, or what is there is no UTF-8 text.
+            AccessDenied: If the store keeps the name for itself.
+        """
+        path = open_to_all(rel_path)
+        data = self._bytes(path)
+        return default if data is None else decoded_text(path, data)
+
+    @both
+    def read_json(self, rel_path: str, default: Any = None) -> Any:
+        """Return the value that a file holds, ``default`` if it is not there or blank.
+
+        Raises:
+            MemoryStoreError: As ``read_text``, and if it is no JSON.
+        """
+        path = open_to_all(rel_path)
+        data = self._bytes(path)
+        text = "" if data is None else decoded_text(path, data)
+        if not text.strip():
+            return default
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise MemoryStoreError(f"not JSON: {error}", path=path) from error
+
+    @both
+    def glob(self, pattern: str) -> list[str]:
+        """Return the paths that a pattern fits: ``*`` within a part, ``**`` across parts, ``?``."""
+        fits = fitting(pattern)
+        return [path for path in self._paths("") if fits(path)]
+
+    @both
+    def search(
+        self, text: str, prefix: str = "", ignore_case: bool = True, limit: int = 100
+    ) -> list[Found]:
+        """Return the lines that hold a text, by path; a plain text, not a pattern.
+
+        Files that are no text are left out.
+        """
+        if not text:
+            raise MemoryStoreError("the text to search for is empty")
+        limit = min(limit, _MOST_FOUND)
+        found: list[Found] = []
+        for path in self._paths(prefix_of(prefix)):
+            for hit in self._hits(path, text, ignore_case=ignore_case):
+                if len(found) >= limit:
+                    return found
+                found.append(hit)
+        return found
+
+    def _hits(self, path: str, text: str, *, ignore_case: bool) -> Iterator[Found]:
+        wanted = text.casefold() if ignore_case else text
+        data = self._bytes(path)
+        try:
+            content = "" if data is None else data.decode()
+        except UnicodeDecodeError:
+            return
+        if wanted not in (content.casefold() if ignore_case else content):
+            return
+        for number, line in enumerate(content.split("\n"), 1):
+            if wanted in (line.casefold() if ignore_case else line):
+                yield Found(path, number, line.rstrip("\r")[:_LONGEST_LINE_SHOWN])
+
+    @both
+    def history(self, rel_path: str) -> list[Version]:
+        """Return the states that a path had, the oldest first; also of one that is deleted."""
+        path = open_to_all(rel_path)
+        self._load_history()
+        with self._store.manifest.looking() as rows:
+            return list(rows.versions(path))
+
+    @both
+    def read_version(self, rel_path: str, version: int) -> str:
+        """Return the text of a former state of a path.
+
+        Raises:
+            MemoryStoreError: If there was no such state, or its text was not kept.
+        """
+        path = open_to_all(rel_path)
+        return decoded_text(path, self._version(path, version))
+
+    def _version(self, path: str, number: int) -> bytes:
+        self._load_history()
+        with self._store.manifest.looking() as rows:
+            version = rows.version(path, number)
+
+        def content(sha: str, path: str) -> bytes | None:
+            with self._store.manifest.looking() as rows:
+                data = rows.content(sha)
+            return self._store.fetch(sha, path) if data is None else data
+
+        return content_of(content, path, number, version)
+
+    def unmanaged(self) -> tuple[str, ...]:
+        """Return the files that something else wrote, changed or deleted; ``sync`` takes them in.
+
+        Reads every file.
+        """
+        self._ask("unmanaged")
+        with self._store.manifest.looking() as rows:
+            known = {row.path: row.sha for row in rows.files() if not row.away}
+        known.pop(TRANSCRIPT, None)
+        there = set(self._store.tree.files())
+        return tuple(
+            path
+            for path in sorted(there | known.keys())
+            if path not in there or self._sha(path) != known.get(path)
+        )
+
+    def _sha(self, path: str) -> str:
+        try:
+            data = self._store.tree.read(path)
+        except MemoryStoreError:
+            return ""
+        return "" if data is None else hashlib.sha256(data).hexdigest()
+
+    @property
+    def revision(self) -> int:
+        """How many changes the store has seen."""
+        with self._store.manifest.looking() as rows:
+            return int(rows.fact("revision", 0))
+
+    def changes_since(self, revision: int, limit: int) -> list[Version]:
+        """Return the states that came after a change, in order; for what follows a store."""
+        with self._store.manifest.looking() as rows:
+            found = rows.all(
+                "SELECT * FROM version WHERE revision > ? ORDER BY revision LIMIT ?",
+                revision,
+                limit,
+            )
+            return [Version(*row) for row in found]
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether something was changed that ``save`` has to bring to the store's place."""
+        if self.is_in_place:
+            return False
+        with self._store.manifest.looking() as rows:
+            return bool(rows.fact("revision", 0) > rows.fact("sent_revision", 0))
+
+    @property
+    def saved_revision(self) -> int:
+        """Up to which change of its place the store knows what was saved; -1 for nothing."""
+        with self._store.manifest.looking() as rows:
+            return int(rows.fact("remote_revision", -1))
+
+    def saved_since(self, revision: int) -> list[Version]:
+        """Return the states that were saved elsewhere after a change, as far as they are known.
+
+        Raises:
+            TargetError: If the place does not answer.
+        """
+        known = self.saved_revision
+        found = [] if self._place is None else self._place.versions(revision)
+        return [version for version in (Version(*one) for one in found) if version[2] <= known]
+
+    def text_of_version(self, version: Version) -> str | None:
+        """Return the text of a state; None for an absence, for no text, or where it is gone.
+
+        Raises:
+            TargetError: If it is elsewhere, and the place does not answer.
+        """
+        if not version.sha:
+            return None
+        with self._store.manifest.looking() as rows:
+            data = rows.content(version.sha)
+        if data is None:
+            data = self._store.fetch(version.sha, version.path)
+        try:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def noted(self, name: str, default: int) -> int:
+        """Return a number that ``note`` kept."""
+        with self._store.manifest.looking() as rows:
+            return int(rows.fact(f"note:{name}", default))
+
+    def note(self, name: str, value: int) -> None:
+        """Keep a number with the store, for what follows it."""
+        with self._store.manifest.committing() as rows:
+            rows.state(f"note:{name}", value)
+
+    @both
+    def diff(self, rel_path: str, old: int, new: int | None = None) -> str:
+        """Return how two states of a path differ, as unified diff; the file itself by default."""
+        path = open_to_all(rel_path)
+        before = decoded_text(path, self._version(path, old))
+        if new is None:
+            data = self._bytes(path)
+            after = "" if data is None else decoded_text(path, data)
+        else:
+            after = decoded_text(path, self._version(path, new))
+        if len(before) + len(after) > _MOST_COMPARED:
+            raise MemoryStoreError("the texts are too long to be compared", path=path)
+        label = "now" if new is None else f"version {new}"
+        lines = difflib.unified_diff(
+            before.splitlines(keepends=True),
+            after.splitlines(keepends=True),
+            f"{path} version {old}",
+            f"{path} {label}",
+        )
+        return "".join(one if one.endswith("\n") else f"{one}\n" for one in lines)
+
+    @both
+    def verify_audit(self) -> Audited:
+        """Hold the whole audit against its chain, and the log in the folder against it."""
+        here = examine(self._store.manifest, self._store.tree)
+        there = None if self._place is None else self._place.examine()
+        if there is None:
+            return here
+        return Audited(there[0], here.adopted_bytes, (*here.problems, *there[1]))
+
+    @property
+    def repairs(self) -> list[str]:
+        """What had to be put right in the store since it was opened."""
+        return list(self._store.repairs)
+
+    def _paths(self, prefix: str) -> list[str]:
+        """Return the paths of the files in a folder, sorted."""
+        found = self._store.tree.files(prefix)
+        with self._store.manifest.looking() as rows:
+            away = [row.path for row in rows.away(prefix) if row.path != TRANSCRIPT]
+        return sorted({*found, *away} if away else found)
+
+
+class Synced(NamedTuple):
+    """What taking in a folder did."""
+
+    created: tuple[str, ...]
+    changed: tuple[str, ...]
+    deleted: tuple[str, ...]
+    refused: tuple[str, ...]
+    """Names that cannot be paths, and files that cannot be memory files, with the reason."""
+
+
+class Beyond(Looking):
+    """The part of ``MemoryStore`` that the page does not have."""
+
+    @both
+    def write_bytes(
+        self,
+        rel_path: str,
+        content: bytes,
+        actor: str = "agent",
+        reason: str = "",
+        expected_sha: str | None = None,
+        expected_version: int | None = None,
+    ) -> MemoryMeta:
+        """Write bytes; as ``write_text``."""
+        data: Any = content
+        if not isinstance(data, bytes):
+            raise MemoryStoreError(f"the content must be bytes, not {type(data).__name__}")
+        return self._done(
+            Write(
+                said=rel_path,
+                data=data,
+                actor=self._who(actor),
+                reason=reason,
+                expected_sha=expected_sha,
+                expected_version=expected_version,
+            )
+        )
+
+    @both
+    def write_many(
+        self, contents: Sequence[tuple[str, str]], actor: str = "agent", reason: str = ""
+    ) -> list[MemoryMeta]:
+        """Write several files in one commit; one that is refused leaves the others written.
+
+        Raises:
+            MemoryStoreError: The first refusal.
+        """
+        wanted = [
+            Write(said=path, data=encoded_text(path, text), actor=self._who(actor), reason=reason)
+            for path, text in contents
+        ]
+        return self._store.do_all(list(wanted))
+
+    @both
+    def append_text(
+        self,
+        rel_path: str,
+        text: str,
+        actor: str = "agent",
+        reason: str = "",
+        expected_sha: str | None = None,
+        expected_version: int | None = None,
+    ) -> MemoryMeta:
+        """Add text at the end of a file, which is begun if it is not there.
+
+        Read and written in one step: two that append at once both have their text in it.
+
+        Raises:
+            ConcurrencyError: If the file is not as expected, where that was said.
+            MemoryStoreError: As ``write_text``.
+        """
+        return self._done(
+            Remake(
+                op="append",
+                said=rel_path,
+                make=appended(text),
+                actor=self._who(actor),
+                reason=reason,
+                expected_sha=expected_sha,
+                expected_version=expected_version,
+            )
+        )
+
+    @both
+    def edit(
+        self,
+        rel_path: str,
+        old: str,
+        new: str,
+        count: int = 1,
+        actor: str = "agent",
+        reason: str = "",
+        expected_sha: str | None = None,
+    ) -> MemoryMeta:
+        """Replace a text that is in a file exactly ``count`` times.
+
+        Raises:
+            MemoryStoreError: If it is there more or fewer times; nothing is changed.
+            ConcurrencyError: If the file is not as expected, where that was said.
+        """
+        return self._done(
+            Remake(
+                op="edit",
+                said=rel_path,
+                make=edited(old, new, count),
+                actor=self._who(actor),
+                reason=reason,
+                expected_sha=expected_sha,
+            )
+        )
+
+    @both
+    def delete(
+        self,
+        rel_path: str,
+        actor: str = "agent",
+        reason: str = "",
+        expected_sha: str | None = None,
+        expected_version: int | None = None,
+        recursive: bool = False,
+    ) -> list[str]:
+        """Delete a file, or a folder if ``recursive``; return the paths that are gone.
+
+        Raises:
+            MemoryStoreError: If there is nothing.
+            AccessDenied: If one of them is read-only; then none is deleted.
+            ConcurrencyError: If the file is not as expected, where that was said.
+        """
+        change = Delete(
+            said=rel_path,
+            actor=self._who(actor),
+            reason=reason,
+            expected_sha=expected_sha,
+            expected_version=expected_version,
+            recursive=recursive,
+        )
+        return list(self._store.do(change))
+
+    @both
+    def erase(
+        self,
+        rel_path: str,
+        actor: str = "owner",
+        reason: str = "",
+        expected_sha: str | None = None,
+    ) -> int:
+        """Get rid of a file and of all it ever held: no bytes of its texts stay in the store.
+
+        That it was there, and that it was erased, stays in the audit: path, times, digests. Texts
+        that other paths have, too, stay theirs. Returns how many states the path had.
+
+        A store that is elsewhere is saved, and the packs that held the texts are removed there,
+        after what else they held was copied. What its service keeps of removed objects (versions
+        of a bucket, replicas), and working copies of others, nobody here can reach.
+
+        Raises:
+            MemoryStoreError: If there never was such a file.
+            ConcurrencyError: If the file is not as expected, where that was said; or others changed
+                what was changed here.
+            TargetError: If the place does not answer; erasing it again goes on.
+        """
+        if self._place is not None and not self.is_in_place:
+            self._place.refresh(self._store, frozenset())
+            self._load_history()
+        change = Erase(
+            said=rel_path, actor=self._who(actor), reason=reason, expected_sha=expected_sha
+        )
+        states = int(self._store.do(change))
+        if self._place is not None and not self.is_in_place:
+            path = open_to_all(rel_path)
+            with self._store.manifest.looking() as rows:
+                until = rows.last_version(path)
+            self._place.bring(self._store)
+            self._place.erase(path, until)
+        return states
+
+    @both
+    def collect(self, grace: float = DAY) -> Collected:
+        """Remove what nothing refers to where the store was saved: old texts, and lost races.
+
+        Safe while others read and write. Where versions are kept, their texts are.
+
+        Args:
+            grace: Seconds for which those who read may go on with what they read last.
+
+        Raises:
+            StoreBusyError: If others saved again and again just before.
+            TargetError: If the place does not answer, or ignores conditions.
+        """
+        return Collected(0, 0, 0) if self._place is None else self._place.collect(grace)
+
+    @both
+    def rename(
+        self,
+        old_path: str,
+        new_path: str,
+        actor: str = "agent",
+        reason: str = "",
+        expected_sha: str | None = None,
+        overwrite: bool = False,
+    ) -> list[str]:
+        """Give a file, or a folder with all in it, another path; return the new paths.
+
+        Raises:
+            MemoryStoreError: If there is nothing at the old path, or something at the new one.
+            AccessDenied: If one of the two is read-only.
+            ConcurrencyError: If the file is not as expected, where that was said.
+        """
+        change = Rename(
+            said=old_path,
+            new=new_path,
+            actor=self._who(actor),
+            reason=reason,
+            expected_sha=expected_sha,
+            overwrite=overwrite,
+        )
+        return list(self._store.do(change))
+
+    @both
+    def restore(
+        self,
+        rel_path: str,
+        version: int,
+        actor: str = "agent",
+        reason: str = "",
+        expected_sha: str | None = None,
+    ) -> MemoryMeta:
+        """Write a former state of a path again, as a new version.
+
+        Raises:
+            MemoryStoreError: As ``read_version``.
+            ConcurrencyError: If the file is not as expected, where that was said.
+        """
+        return self._done(
+            Restore(
+                said=rel_path,
+                version=version,
+                actor=self._who(actor),
+                reason=reason,
+                expected_sha=expected_sha,
+            )
+        )
+
+    @both
+    def promote(
+        self,
+        proposal: str,
+        target: str,
+        actor: str = "reviewer",
+        reason: str = "",
+        expected_sha: str | None = None,
+        keep: bool = False,
+    ) -> MemoryMeta:
+        """Make a proposal the text of a file that may be read-only: the way into those.
+
+        Raises:
+            MemoryStoreError: If there is no such proposal.
+            ConcurrencyError: If it is not the text that was reviewed, where its sha was said.
+        """
+        return self._done(
+            Promote(
+                said=proposal,
+                new=target,
+                actor=self._who(actor),
+                reason=reason,
+                expected_sha=expected_sha,
+                keep=keep,
+            )
+        )
+
+    @both
+    def sync(self, actor: str = "outside", reason: str = "") -> Synced:
+        """Take in what was changed in the folder by something else.
+
+        Raises:
+            StoreError: If it could not be put on the disk.
+        """
+        by = actor if self.acting is None else "outside"  # whoever finds it did not write it
+        odd: list[str] = []
+        tree = self._store.tree
+        paths = set(tree.files("", odd))
+        with self._store.manifest.looking() as rows:
+            paths |= {row.path for row in rows.files() if not row.away}
+        done: dict[str, list[str]] = {"created": [], "changed": [], "deleted": []}
+        refused = [f"{ascii(name)[1:-1]}: not a valid path" for name in odd]
+        for path in sorted(paths):
+            if path == TRANSCRIPT:
+                continue
+            try:
+                what = self._store.do(TakeIn(said=path, actor=by, reason=reason, trusted=True))
+            except MemoryStoreError as error:
+                refused.append(f"{path}: {error.message}")
+                continue
+            if what is not None:
+                done[what].append(path)
+        taken = {name: tuple(paths) for name, paths in done.items()}
+        return Synced(**taken, refused=tuple(refused))
+
+    @both
+    def change_policy(
+        self,
+        read_only_prefixes: Sequence[str] | None = None,
+        audit: bool | None = None,
+        keep_versions: bool | None = None,
+        actor: str = "owner",
+        reason: str = "",
+    ) -> None:
+        """Give the store other rules, which the audit says; what is not named stays."""
+        now = self._store.policy
+        policy = Policy.of(
+            now.read_only.paths if read_only_prefixes is None else read_only_prefixes,
+            audit=now.audit if audit is None else audit,
+            keep_versions=now.keep_versions if keep_versions is None else keep_versions,
+        )
+        self._store.do(NewPolicy(said="", policy=policy, actor=self._who(actor), reason=reason))
+
+    def change(self, change: Asked) -> MemoryMeta:
+        """Do a change that gives a file its text; for what is built on a store.
+
+        Raises:
+            MemoryStoreError: If it is refused.
+        """
+        self._ask("change")
+        change.actor = self._who(change.actor)
+        return self._done(change)
+
+    def _done(self, change: Asked) -> MemoryMeta:
+        done: Any = self._store.do(change)  # type: ignore[arg-type]  # those that give this
+        assert isinstance(done, MemoryMeta)  # noqa: S101 - of every change that comes here
+        return done
+
+
+class Existence(int):
+    """Whether there is a store: true or false as it is, and also when it is awaited.
+
+    Flyte's form is ``await MemoryStore.exists(...)``. Where no event loop runs, nobody can await,
+    and the answer is a plain ``bool``.
+    """
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        yield from ()
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+    __str__ = __repr__
+
+
+class Existing:
+    """Whether a key has a store, asked of the class; whether a file is there, of a store."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Looking]) -> Both[Any, Existence]: ...
+
+    @overload
+    def __get__(self, instance: Looking, owner: type[Looking]) -> Both[Any, bool]: ...
+
+    def __get__(
+        self, instance: Looking | None, owner: type[Looking]
+    ) -> Both[Any, Existence] | Both[Any, bool]:
+        function: Any = _path_exists if instance is not None else _key_asked
+        return Both(function, instance or owner)
+
+
+def _key_asked(cls: type[Looking], *args: Any, **named: Any) -> Existence | bool:
+    found = _key_exists(cls, *args, **named)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return found
+    return Existence(found)
+
+
+def _key_exists(
+    cls: type[Looking],
+    key: str,
+    org: str | None = None,
+    project: str | None = None,
+    domain: str | None = None,
+    storage_root: str | None = None,
+) -> bool:
+    del cls
+    return place_of(namespace(org, project, domain, storage_root).path(key)).exists()
+
+
+def _path_exists(store: Looking, rel_path: str = "", **named: Any) -> bool:
+    if "key" in named:
+        return _key_exists(type(store), **named)
+    try:
+        path = open_to_all(rel_path)
+        if store._store.tree.kind(path) == "file":  # noqa: SLF001 - its own
+            return True
+        with store._store.manifest.looking() as rows:  # noqa: SLF001 - likewise
+            row = rows.file(path)
+    except SatchelError:
+        return False
+    return row is not None and bool(row.away)
 
 
 class MemoryStore(Beyond):

@@ -113,7 +113,7 @@ def _configured() -> dict[str, Any]:
 
     So by its name: a program that says nothing gets what the command line would give it.
     """
-    settings = import_module("satchel.actions.config").load_settings()
+    settings = import_module("satchel.config.settings").load_settings()
     files = settings.options.files
     return {
         "storage_root": files.storage_root or str(settings.home / "files"),

@@ -7,13 +7,12 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from satchel.errors import MemoryStoreError
-from satchel.files.keeping.collected import DAY, Collected
-from satchel.files.keeping.committing import Committing
-from satchel.files.keeping.local_place import LocalPlace
-from satchel.files.keeping.policy import Policy
+from satchel.files.commit import DAY, Collected, Committing
+from satchel.files.local_store import LocalPlace
+from satchel.files.manifest import Policy
 from satchel.files.namespace import folder_of
 from satchel.files.remote.objects import MemoryObjects, Objects
-from satchel.files.remote.remote_place import RemotePlace
+from satchel.files.remote.store import RemotePlace
 
 
 @dataclass(frozen=True)
@@ -135,9 +134,9 @@ def _objects(address: str) -> Objects:
             raise MemoryStoreError(
                 "sqlite:// needs a file whose name ends in .db", path="storage_root"
             )
-        from satchel.files.remote.sqlite_objects import SqliteObjects
+        from satchel.files.remote.objects import SqliteObjects
 
         return SqliteObjects(Path(file + ".db").expanduser().absolute(), prefix)
-    from satchel.files.remote.obstore_objects import ObstoreObjects
+    from satchel.files.remote.objects import ObstoreObjects
 
     return ObstoreObjects(address)

@@ -1,1 +1,1 @@
-"""Formats: one module each; the module's name is the format's name."""
+"""File formats: a module each; those that begin with an underscore are shared parts."""

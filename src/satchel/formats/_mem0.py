@@ -9,14 +9,13 @@ from typing import Any
 
 import msgspec
 
+from satchel.crypto.notation import has_odd_numbers, numbers_of
+from satchel.crypto.value_domain import ABSENT
 from satchel.errors import MalformedError
-from satchel.formats._as_written import differences, reproduce
-from satchel.formats._members import text_in
-from satchel.memory.entries import Entry, PlainSemantic, Procedural, Semantic
-from satchel.memory.parts import Origin, Scope, TrustClass
-from satchel.memory.times import exact_time, format_time, iso_text, read_time, to_datetime
-from satchel.seal.encoding.carry import ABSENT
-from satchel.seal.encoding.notation import has_odd_numbers, numbers_of
+from satchel.formats._json import differences, reproduce, text_in
+from satchel.model.entries import Entry, PlainSemantic, Procedural, Semantic
+from satchel.model.times import exact_time, format_time, iso_text, read_time, to_datetime
+from satchel.model.values import Origin, Scope, TrustClass
 
 NAME = "mem0"
 """The format, and the provider that entries from it name."""

@@ -6,12 +6,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from satchel.memory.entries import Entry
+from satchel.artifact.body import COMPONENTS
+from satchel.crypto.sealed_records import ENTRY_TAGS, Sealed
+from satchel.model.entries import Entry
 from satchel.ports.format import Reading
-from satchel.ports.records import RecordSet
-from satchel.seal.artifact.sections import COMPONENTS
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import ENTRY_TAGS
+from satchel.ports.record_set import RecordSet
 
 _MOST = 1 << 18
 _KINDS = tuple(COMPONENTS)

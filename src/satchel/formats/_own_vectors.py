@@ -9,11 +9,11 @@ from itertools import islice
 from math import copysign
 from typing import Any
 
-from satchel.memory.entries import Entry
-from satchel.ports.carried import Carried, Carrying, Maker, mark_of
+from satchel.crypto.sealed_records import Sealed
+from satchel.model.entries import Entry
 from satchel.ports.format import Reading, Writing
 from satchel.ports.rows import texts_of
-from satchel.seal.records import Sealed
+from satchel.ports.vectors import Carried, Carrying, Maker, mark_of
 
 _TOGETHER = 256
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import BinaryIO, ClassVar
 
-from satchel.memory.parts import Component
-from satchel.memory.records import Model
+from satchel.artifact.reader import Encoding
+from satchel.artifact.writer import compressing, sign_statement, write_artifact
+from satchel.crypto.sealed_records import Sealed
+from satchel.model.records import Model
+from satchel.model.values import Component
 from satchel.ports.format import Info, Reading, Traits, Writing
 from satchel.ports.place import Place, Target
-from satchel.ports.records import RecordSet, SealedUnder, opened_records
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.writing import compressing, sign_statement, write_artifact
-from satchel.seal.records import Sealed
+from satchel.ports.record_set import RecordSet, SealedUnder, opened_records
 
 TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True, keeps_ids=True)
 """An artifact holds everything, and is verified before it is read."""

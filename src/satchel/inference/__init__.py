@@ -1,1 +1,1 @@
-"""Models: what makes vectors of texts, and finds what they are about. All are optional."""
+"""Models: embedders, rerankers, extractors, distillers, tokenizers."""

@@ -7,7 +7,7 @@ from threading import Lock, Thread
 from typing import Final
 
 from satchel.errors import InferenceError, SatchelError
-from satchel.ports.inference.reranker import Reranker
+from satchel.ports.inference import Reranker
 
 
 class TimedReranker:

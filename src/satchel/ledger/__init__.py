@@ -1,1 +1,1 @@
-"""A bank's log over a store: heads, witness, verified reads; the same for every store."""
+"""The log of a bank: appends, proofs, heads, projection, witness, repair."""

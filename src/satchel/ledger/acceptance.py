@@ -8,6 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from satchel.crypto.key_succession import require_enough
+from satchel.crypto.log import Head
+from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     ForkedError,
     RolledBackError,
@@ -28,22 +33,15 @@ from satchel.ledger.authority import (
     signers,
     with_configs,
 )
-from satchel.ledger.epochs import Seen, judge
-from satchel.ledger.erasure.finishing import finish
-from satchel.ledger.examining import examine
-from satchel.ledger.heads import TrustedHead
+from satchel.ledger.erasure import finish
+from satchel.ledger.examination import examine
+from satchel.ledger.heads import Seen, TrustedHead, judge
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Config, Erasure, Status
-from satchel.memory.times import now
+from satchel.ledger.witness_file import GivenUp
+from satchel.model.records import Config, Erasure, Status
+from satchel.model.times import now
 from satchel.ports.store import Store
-from satchel.seal.keys.owners import require_enough
-from satchel.seal.log import Head
-from satchel.seal.proved_tree import ProvedTree
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 
 _TOGETHER = 1_000
 _AGAIN = "erased before the store was rolled back"

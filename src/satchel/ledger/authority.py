@@ -16,19 +16,23 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from satchel.crypto import key_succession as endings
+from satchel.crypto import key_succession as owning
+from satchel.crypto.key_succession import ENDING, OWNING, Added, Ended, Keys
+from satchel.crypto.log import Head
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import (
+    PayloadType,
+    SigningKey,
+    check,
+    parse_signatures,
+    sign,
+    signed_part,
+)
 from satchel.errors import MalformedError, VerificationError
-from satchel.memory.parts import Id
-from satchel.memory.records import Bank, Config, Count, KeyId
-from satchel.seal.keys import ended as endings
-from satchel.seal.keys import owners as owning
-from satchel.seal.keys.ended import ENDING, Added, Ended, Keys
-from satchel.seal.keys.owners import OWNING
-from satchel.seal.log import Head
-from satchel.seal.records import Sealed
-from satchel.seal.sealing import seal
-from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, sign, signed_part
-from satchel.seal.signing.key import SigningKey
-from satchel.type_info import resolved
+from satchel.model.records import Bank, Config, Count, KeyId
+from satchel.model.type_info import resolved
+from satchel.model.values import Id
 
 ADMISSION = "writer_added"
 """The action of the config record that admits a writer key."""
@@ -237,10 +241,10 @@ def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Auth
     """Return who may sign after a record that is about the bank and starts no epoch."""
     if model.action in ENDING:
         said = (model.action, model.payload)
-        keys = endings.after(authority.keys, seq, said, signers(record))
+        keys = endings.keys_after(authority.keys, seq, said, signers(record))
         return replace(authority, **keys._asdict())
     if model.action in OWNING:
-        keys = owning.after(authority.keys, (model.action, model.payload), signers(record))
+        keys = owning.owners_after(authority.keys, (model.action, model.payload), signers(record))
         return replace(authority, **keys._asdict())
     member = {ADMISSION: "key", RENAMED: "name", REVOKED: "token"}.get(model.action)
     value = model.payload.get(member) if member is not None else None

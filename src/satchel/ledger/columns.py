@@ -33,14 +33,14 @@ from typing import NamedTuple, Protocol
 import msgspec
 from blake3 import blake3
 
+from satchel.crypto.log import Head, leaf_of
+from satchel.crypto.merkle import ProvedTree
 from satchel.errors import VerificationError
-from satchel.ledger.cache_file import CacheFile
-from satchel.ledger.folding import FOLDED, Fold
-from satchel.ports.linking.traversal import Linked
+from satchel.ledger.cache import CacheFile
+from satchel.ledger.projection import FOLDED, Fold
+from satchel.ports.links import Linked
 from satchel.ports.rows import CONFIG, Filter, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, Reader
-from satchel.seal.log import Head, leaf_of
-from satchel.seal.proved_tree import ProvedTree
 
 _BLOCK = 1 << BLOCK_BITS
 """Rows whose columns have one digest."""

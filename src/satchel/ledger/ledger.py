@@ -8,51 +8,55 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from satchel.disk.forks import in_child
+from satchel.crypto.log import Head, leaf_of, signed_head
+from satchel.crypto.merkle import Frontier, ProvedTree, grown, leaf_position
+from satchel.crypto.redaction import is_form
+from satchel.crypto.sealed_records import PREFIX, Sealed, seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
-from satchel.ledger.appending.batches import group_of
-from satchel.ledger.appending.transaction import (
-    LogTransaction,
-    StoredDigest,
-    UnnamedImport,
-    stored_digest,
+from satchel.ledger.authority import Authority, admission, founding, with_configs
+from satchel.ledger.cache import FoldCache
+from satchel.ledger.columns import VerifiedColumns
+from satchel.ledger.erasure import emptied_by, replaced_by, settled
+from satchel.ledger.examination import Progress, audit
+from satchel.ledger.heads import (
+    OWN,
+    BankStanding,
+    Seen,
+    TrustedHead,
+    Verdict,
+    judge,
+    missing,
+    nodes_of,
+    opened_head,
+    require_counts,
 )
-from satchel.ledger.appending.waiting import (
+from satchel.ledger.projection import FOLDED, Fact, Fold
+from satchel.ledger.records import Unchanged
+from satchel.ledger.transaction import (
     ENTRY_TYPES,
     Logging,
+    LogTransaction,
+    StoredDigest,
     Ticket,
+    UnnamedImport,
+    group_of,
     looked_at,
     looked_at_before,
     may_not_add,
     require_appendable,
     require_given,
+    stored_digest,
     with_models,
 )
-from satchel.ledger.audit import Progress, audit
-from satchel.ledger.authority import Authority, admission, founding, with_configs
-from satchel.ledger.columns import VerifiedColumns
-from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
-from satchel.ledger.erasure.redacting import replaced_by, settled
-from satchel.ledger.erasure.targets import emptied_by
-from satchel.ledger.fold_cache import FoldCache
-from satchel.ledger.folding import FOLDED, Fact, Fold
-from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
-from satchel.ledger.logged import Unchanged
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_files.lines import Witnessed
-from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank
-from satchel.memory.times import now
+from satchel.ledger.witness_file import GivenUp, Witnessed
+from satchel.model.records import Bank
+from satchel.model.times import now
 from satchel.ports.rows import VISIBLE, Row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
-from satchel.seal.log import Head, leaf_of, signed_head
-from satchel.seal.proved_tree import ProvedTree, grown, leaf_position
-from satchel.seal.records import PREFIX, Sealed
-from satchel.seal.redacted_forms import is_form
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.tree import Frontier
+from satchel.runtime.processes import in_child
 
 Clock = Callable[[], str]
 """Gives the present moment: 27 characters, UTC."""

@@ -6,17 +6,17 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
+from satchel.crypto.log import LeafProof
+from satchel.crypto.merkle import audit_holds
+from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.heads import require_leaves
-from satchel.ledger.logged import Import, Likely, Logged, Promotion, Said, Unchanged, misled
-from satchel.ledger.proved import ProvedRows, is_unlikely
+from satchel.ledger.proofs import ProvedRows, is_unlikely
+from satchel.ledger.records import Import, Likely, Logged, Promotion, Said, Unchanged, misled
 from satchel.ports.blobs import verified
 from satchel.ports.rows import Filter, Row, SessionIndexed
 from satchel.ports.store import WordsApart
 from satchel.ports.vectors import Generation, Given
-from satchel.seal.log import LeafProof
-from satchel.seal.records import PREFIX
-from satchel.seal.tree import audit_holds
 
 _TOGETHER, _FEW = 256, 10
 _MANY = 1024

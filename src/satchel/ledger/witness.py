@@ -16,25 +16,101 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from satchel.disk.kept import locked, opened
-from satchel.disk.opening import explaining
-from satchel.disk.private import open_private_folder
-from satchel.disk.stamp import Stamp, is_unchanged, settled
-from satchel.disk.writing import PRIVATE_FILE
+from blake3 import blake3
+
 from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
-from satchel.ledger.witness_files.appending import COMPACT_BYTES, append, compact
-from satchel.ledger.witness_files.failing import changing, is_shut, looking
-from satchel.ledger.witness_files.lines import (
+from satchel.ledger.witness_file import (
+    COMPACT_BYTES,
+    GivenUp,
     Witnessed,
     all_lines,
+    append,
+    changing,
     checked_head,
+    checked_lines,
+    compact,
+    covers,
     framed,
+    is_shut,
+    looking,
+    read_removed,
     tail_of,
     witnessed,
+    write_removed,
 )
-from satchel.ledger.witness_files.order import checked_lines, covers
-from satchel.ledger.witness_files.removed import GivenUp, read_removed, write_removed
-from satchel.ledger.witness_files.whereabouts import Sighting, drop, elsewhere, note, sightings
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.file_access import explaining
+from satchel.runtime.input import Stamp, is_unchanged, settled
+from satchel.runtime.private_files import locked, make_folders, open_private_folder, opened
+
+_STORES_FILE = re.compile(r"([0-9a-f]{64})-([0-9a-f]{16})")
+_PREFIX = "blake3:"
+_DIGITS = 16
+_MOST_BYTES = 1 << 16
+
+
+class Sighting(NamedTuple):
+    """A bank that was seen in a store."""
+
+    bank: str
+    mark: str
+    """The hash of its name; see ``mark_of``."""
+
+    file: Path
+
+    def name(self) -> str | None:
+        """Return what the bank was called when it was seen last; None where that is not known."""
+        with suppress(OSError, SatchelError, ValueError), opened(self.file, os.O_RDONLY) as handle:
+            return os.read(handle, _MOST_BYTES).decode() or None
+        return None
+
+
+def mark_of(name: str | None) -> str:
+    """Return the hash of a bank's name by which sightings are found."""
+    return blake3((name or "").encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def sightings(folder: Path) -> Iterator[Sighting]:
+    """Yield the banks that were seen in the store that a folder stands for."""
+    with suppress(OSError):
+        for file in sorted(folder.iterdir()):
+            found = _STORES_FILE.fullmatch(file.name)
+            if found is not None:
+                yield Sighting(_PREFIX + found[1], found[2], file)
+
+
+def note(folder: Path, bank: str, name: str | None) -> None:
+    """Note that a bank is in a store, and what it is called; where nothing can be written, not."""
+    digits = bank.removeprefix(_PREFIX)
+    path = folder / f"{digits}-{mark_of(name)}"
+    if path.exists():
+        return
+    with suppress(OSError, SatchelError):
+        make_folders(folder)
+        with writing(path, mode=PRIVATE_FILE) as stream:
+            stream.write((name or "").encode("utf-8", "replace"))
+        for other in folder.glob(f"{digits}-*"):
+            if other != path and _STORES_FILE.fullmatch(other.name):
+                other.unlink(missing_ok=True)
+
+
+def drop(folder: Path, bank: str) -> bool:
+    """Forget that a bank was seen in a store; tell whether it was."""
+    found = [one for one in sightings(folder) if one.bank == bank]
+    for one in found:
+        one.file.unlink(missing_ok=True)
+    return bool(found)
+
+
+def elsewhere(folder: Path) -> set[str]:
+    """Return the banks that were seen in any other store."""
+    found = set[str]()
+    with suppress(OSError):
+        for other in folder.parent.iterdir():
+            if other != folder:
+                found.update(one.bank for one in sightings(other))
+    return found
+
 
 _HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
 _COLUMNS, _FOLD = ".columns", ".fold"

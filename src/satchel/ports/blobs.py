@@ -10,8 +10,8 @@ from typing import Protocol
 
 from blake3 import blake3
 
+from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import VerificationError
-from satchel.seal.records import PREFIX
 
 PIECE_BYTES = 1 << 20
 """A store keeps and gives back no larger piece; every one but the last of a blob has this size."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
-from satchel.memory.records import Model
+from satchel.crypto.sealed_records import Sealed
+from satchel.model.records import Model
 from satchel.ports.format import Info
-from satchel.ports.report import Report
-from satchel.seal.records import Sealed
+from satchel.ports.losses import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from satchel.artifact.writer import Header
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import InputError, UnreadableError
-from satchel.memory.entries import Entry
-from satchel.memory.parts import Component
-from satchel.memory.records import Model
-from satchel.ports.carried import Carried, Carrying
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
-from satchel.ports.records import RecordSet
-from satchel.ports.report import Report
-from satchel.seal.artifact.writing import Header
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.records import Sealed
-from satchel.seal.signing.key import SigningKey
+from satchel.ports.record_set import RecordSet
+from satchel.ports.vectors import Carried, Carrying
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ An operation is a function of a context (settings, or an open bank) and one opti
     def prune_backups(settings: Settings, options: PruneOptions) -> list[Pruned]:
         \"\"\"Remove the backups that no retention rule keeps.\"\"\"
 
-The command line (``surfaces.cli._operations``), Python (``api.operations``), HTTP
-(``surfaces.http.operations``) and MCP take parameters, types, bounds and texts from here. A field
+The command line (``cli._operations``), Python (``api.operations``), HTTP
+(``http.operations``) and MCP take parameters, types, bounds and texts from here. A field
 without an ``Option`` belongs to no interface: what runs the operation supplies it (``progress``).
 """
 
@@ -43,7 +43,7 @@ from typing import (
 from msgspec import UNSET, UnsetType
 
 from satchel.errors import UsageError
-from satchel.ports import unoffered
+from satchel.ports import absent_options
 
 _C = TypeVar("_C")
 _D = TypeVar("_D")
@@ -257,7 +257,7 @@ def declared(kind: Any) -> tuple[Field, ...]:
             continue
         if not option.help:
             raise TypeError(f"{kind.__name__}.{field.name} has no help")
-        if (option.python is None) is (unoffered.MARK in field.metadata):
+        if (option.python is None) is (absent_options.MARK in field.metadata):
             raise TypeError(
                 f"{kind.__name__}.{field.name}: python=Absent() and unoffered.field() go together"
             )

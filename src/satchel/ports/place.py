@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from satchel.disk.outlet import Outlet
-from satchel.disk.reading import OpenFile, ToRead, reading
-from satchel.disk.writing import PRIVATE_FILE, writing
-from satchel.seal.artifact.body import Progress
+from satchel.artifact.body import Progress
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.input import OpenFile, ToRead, reading
+from satchel.runtime.output import Outlet
 
 HEAD_BYTES = 4096
 """How much of a file a format may look at to recognise it."""

@@ -1,4 +1,4 @@
-"""Finds formats: module ``x.py`` in a formats folder is the format ``x``; others by entry point."""
+"""Finds formats: module ``x.py`` in ``formats`` is the format ``x``; others by entry point."""
 
 import zlib
 from collections.abc import Iterator, Mapping
@@ -27,11 +27,11 @@ class Registry(Mapping[str, Format]):
     """The installed formats; a module is imported when its format is first asked for.
 
     Args:
-        folders: Packages whose modules are formats.
+        folder: The package whose modules are formats.
     """
 
-    def __init__(self, folders: tuple[str, ...]) -> None:
-        self._folders = folders
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._found: dict[str, str | EntryPoint] | None = None
 
     def __getitem__(self, name: str) -> Format:
@@ -109,9 +109,8 @@ class Registry(Mapping[str, Format]):
     def _modules(self) -> dict[str, str | EntryPoint]:
         if self._found is None:
             own: dict[str, str | EntryPoint] = {
-                found.name: f"{folder}.{found.name}"
-                for folder in self._folders
-                for found in iter_modules(import_module(folder).__path__)
+                found.name: f"{self._folder}.{found.name}"
+                for found in iter_modules(import_module(self._folder).__path__)
                 if not found.name.startswith("_")
             }
             foreign = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
@@ -141,12 +140,7 @@ def _is_tar(head: bytes) -> bool:
     return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR
 
 
-formats = Registry(
-    tuple(
-        f"satchel.formats.{room}"
-        for room in ("standard", "vendor", "chats", "notes", "graphs", "frameworks")
-    )
-)
+formats = Registry("satchel.formats")
 """The formats that are installed."""
 
 

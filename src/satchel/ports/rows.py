@@ -13,10 +13,10 @@ import msgspec
 from blake3 import blake3
 from msgspec.structs import replace
 
-from satchel.memory.entries import Entry
-from satchel.memory.parts import Component, Origin, Scope
-from satchel.memory.records import Edge, FileVersion, Model, SessionEvent
-from satchel.seal.encoding.jcs import canonical, encode_sorted
+from satchel.crypto.canonical import canonical, encode_sorted
+from satchel.model.entries import Entry
+from satchel.model.records import Edge, FileVersion, Model, SessionEvent
+from satchel.model.values import Component, Origin, Scope
 
 DERIVES_FROM = "derives_from"
 """The kind of the link from an entry to each of its parents."""

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from blake3 import blake3
 
 from satchel.ports.blobs import Blobs, BlobsWriting
-from satchel.ports.linking.traversal import Linked
+from satchel.ports.links import Linked
 from satchel.ports.rows import Filter, Row
 from satchel.ports.vectors import Vectors, VectorsWriting
 

@@ -1,1 +1,1 @@
-"""Finding memories: by their words, with filters, within a budget, as of a moment."""
+"""Recall: nomination, ranking, fusion, vectors."""

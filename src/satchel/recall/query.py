@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from satchel.crypto.log import Head
 from satchel.errors import UsageError
-from satchel.ledger.logged import Logged
-from satchel.memory.entries import Entry
-from satchel.memory.parts import Component, TrustClass
-from satchel.memory.records import FileVersion
-from satchel.memory.times import is_canonical_time
+from satchel.ledger.records import Logged
+from satchel.model.entries import Entry
+from satchel.model.records import FileVersion
+from satchel.model.times import is_canonical_time
+from satchel.model.values import Component, TrustClass
 from satchel.ports.rows import Filter
-from satchel.recall.ranking.fusing import Signals
-from satchel.recall.when import Told
-from satchel.seal.log import Head
+from satchel.recall.fusion import Signals
+from satchel.recall.time_expressions import Told
 
 DEFAULT_LIMIT, DEFAULT_LIMIT_IN_BUDGET = 10, 100
 """How many memories are given when nothing is said; with a budget, that is what bounds them."""

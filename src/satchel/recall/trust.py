@@ -4,10 +4,10 @@ From high to low: ``user``, ``agent``, ``tool``, ``external``, ``imported``. The
 and the earned counts; only a promotion raises it. Source: docs/spec/2-records.md, SEAL-2.15.
 """
 
-from satchel.ledger.logged import Logged, Promotion
+from satchel.ledger.records import Logged, Promotion
 from satchel.ledger.view import View
-from satchel.memory.parts import Origin, TrustClass
-from satchel.memory.records import Source
+from satchel.model.records import Source
+from satchel.model.values import Origin, TrustClass
 
 FROM_HIGH_TO_LOW = (
     TrustClass.USER,

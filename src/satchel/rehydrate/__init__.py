@@ -1,1 +1,1 @@
-"""Waking up: memory put in front of a model, in seven stages that can be looked at one by one."""
+"""Memory as context for a model: ranking, compression, frames, quarantine."""

@@ -5,21 +5,29 @@ out, and what reads like a prompt is withheld.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from satchel.ledger.logged import Logged
+from satchel.bank.listing import Wanted as Listed
+from satchel.bank.listing import choose_memories
+from satchel.bank.memory_ids import find_memory, versions_of
+from satchel.bank.open_bank import OpenBank
+from satchel.ledger.records import Logged
 from satchel.ledger.view import View
-from satchel.memory.entries import Entry
-from satchel.memory.parts import TrustClass
-from satchel.ports.inference.tokenizer import Tokenizer
-from satchel.rehydrate.asked import Relevance
-from satchel.rehydrate.enforcing.judging import Judgement, judged
-from satchel.rehydrate.formatting import Line, Piece, formatted, said_by
-from satchel.rehydrate.framing.frames import EncodedFrame
-from satchel.rehydrate.policy import Enforce
+from satchel.model.entries import Entry
+from satchel.model.values import TrustClass
+from satchel.ports.inference import Tokenizer
+from satchel.recall.engine import recall
+from satchel.recall.models import asking, reranker_of
+from satchel.recall.operations import RecallOptions, query_of
+from satchel.recall.trust import effective_trust
+from satchel.rehydrate.frames import EncodedFrame
+from satchel.rehydrate.models import profile_of, tokenizer_of
+from satchel.rehydrate.options import RehydrateOptions, asked_of
 from satchel.rehydrate.ranking import Ranked
-from satchel.rehydrate.rehydrated import HeldBack
+from satchel.rehydrate.request import Around, HeldBack, Relevance
+from satchel.rehydrate.text import Line, Piece, formatted, said_by
+from satchel.screening.injection import Enforce, Judgement, judged
 
 _PREFIX = "blake3:"
 _DIGITS = (8, 12, 16, 64)
@@ -158,3 +166,75 @@ def _framed(frame: EncodedFrame, rows: list[str], skipped: str) -> str:
         f" Each line after {frame.mark}| is one memory: its ID, date and type, then | and its text."
     )
     return "\n".join([directive, *rows, *([skipped] if skipped else []), closing])
+
+
+BUDGET = 2048
+"""Tokens of a text where nobody says how many."""
+
+_LIMIT = 10
+
+
+def recalled_listing(bank: OpenBank, options: RecallOptions) -> Listing:
+    """Return the memories that a search finds, best first. Nothing is written.
+
+    Raises:
+        UsageError: If an option cannot be meant.
+        VerificationError: If the bank is not what was signed.
+    """
+    asked = bank.asked("recall")
+    query = replace(query_of(options), limit=options.limit or _LIMIT, budget=None)
+    with asked.ledger.reading() as view:
+        found = recall(
+            view,
+            query,
+            embedders=asking(bank.settings),
+            reranker=reranker_of(bank.settings, wanted=query.rerank),
+        )
+        items = [Item(hit.logged, hit.entry, hit.trust) for hit in found.hits]
+        empty = "No memory matches." if options.text.strip() else "There are no memories."
+        result = _listing(bank, view, items, options.budget, empty)
+    ids = [item.logged.record.id for item in items]
+    bank.tell("on_recall", ids, {"memories": len(ids)})
+    return result
+
+
+def newest_listing(bank: OpenBank, wanted: Listed) -> Listing:
+    """Return a page of memories, newest first."""
+    asked = bank.asked("list")
+    with asked.ledger.reading() as view:
+        items = list(_items(view, choose_memories(view, wanted)[: wanted.limit]))
+        return _listing(bank, view, items, 4 * BUDGET, "There are no such memories.")
+
+
+def shown_listing(bank: OpenBank, memory: str) -> Listing:
+    """Return one memory, whole, and its other versions after it."""
+    asked = bank.asked("show")
+    with asked.ledger.reading() as view:
+        logged = find_memory(view, memory)
+        others = [each for each in versions_of(view, logged) if each.seq != logged.seq]
+        items = list(_items(view, [logged, *reversed(others)], states=True))
+        return _listing(bank, view, items, 4 * BUDGET, "There is no such memory.")
+
+
+def _items(view: View, found: Iterable[Logged], *, states: bool = False) -> Iterable[Item]:
+    for logged in found:
+        if isinstance(logged.model, Entry):
+            note = ""
+            if states:
+                note = "current" if logged.row.retired is None else "not current"
+            yield Item(logged, logged.model, effective_trust(view, logged), note)
+
+
+def _listing(
+    bank: OpenBank, view: View, items: list[Item], budget: int | None, empty: str
+) -> Listing:
+    asked = asked_of(RehydrateOptions(), bank.settings.options.rehydrate)
+    return listing(
+        view,
+        items,
+        frame=EncodedFrame(profile_of(asked.model), Around().nonce()),
+        tokenizer=tokenizer_of(asked.model),
+        budget=budget or BUDGET,
+        enforce=asked.enforce,
+        empty=empty,
+    )

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from satchel.errors import MissingExtraError
-from satchel.inference.tokenizers.estimate import Estimate
-from satchel.inference.tokenizers.gpt import GptTokens, vocabulary_of
-from satchel.ports.inference.tokenizer import Tokenizer
+from satchel.inference.tokenizers import Estimate, GptTokens, vocabulary_of
+from satchel.ports.inference import Tokenizer
 
 DEFAULT_BUDGET = 4096
 """Tokens, for a model of which nothing else is known. Source: the published SDK's MCP tool."""

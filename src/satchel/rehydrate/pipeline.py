@@ -1,21 +1,136 @@
 """The pipeline: verify, filter, rank, compress, format, frame, inject."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 from satchel.errors import UsageError
 from satchel.ledger.view import View
-from satchel.memory.records import Source
-from satchel.rehydrate.asked import Around, Asked
-from satchel.rehydrate.compressing import Chosen, Compressed, Tools, compressed
-from satchel.rehydrate.filtering import filtered
-from satchel.rehydrate.framing.frames import EncodedFrame, Frame, PaperFrame
-from satchel.rehydrate.injecting import injected
+from satchel.model.records import Source
+from satchel.rehydrate.compression import Chosen, Compressed, Extractive, Tools, compressed
+from satchel.rehydrate.frames import EncodedFrame, Frame, PaperFrame
 from satchel.rehydrate.models import profile_of, tokenizer_of
-from satchel.rehydrate.ranking import Ranked, Ranking, ranked
-from satchel.rehydrate.rehydrated import LeftOut, Parts, Rehydrated, Shown, Stage
-from satchel.rehydrate.summaries import Extractive
-from satchel.rehydrate.telling import left_out_words, notice
-from satchel.rehydrate.verifying import verified
+from satchel.rehydrate.ranking import Ranked, Ranking, filtered, ranked
+from satchel.rehydrate.request import Around, Asked, LeftOut, Parts, Rehydrated, Shown, Stage
+
+
+def verified(view: View, around: Around) -> Stage:
+    """Return what was verified.
+
+    Raises:
+        VerificationError: By the view, when a record that is looked at is not what was logged.
+    """
+    head = view.head
+    bank = (
+        f"the head of {head.size:,} records is signed and matches the witness; each record is "
+        "verified"
+    )
+    entries = (
+        sum(count for kind, count in head.counts.items() if kind in _COMPONENTS)
+        if view.is_whole
+        else 0
+    )
+    return Stage(name="verify", detail=around.verified or bank, entries=entries)
+
+
+_COMPONENTS = frozenset({"episodic", "identity", "procedural", "semantic", "working"})
+
+
+def injected(text: str, task: str, system: str | None) -> dict[str, Any]:
+    """Return messages in the shapes that three SDKs take, and as plain text.
+
+    Args:
+        text: The framed memory; empty for none.
+        task: What the user says; left out when empty.
+        system: The system prompt; left out when None.
+
+    Returns:
+        ``openai``: a list for ``messages``; ``anthropic``: members ``system`` and ``messages``;
+        ``gemini``: members ``system_instruction`` and ``contents``; ``plain``: one text.
+    """
+    said = [one for one in (text, task) if one]
+    return {
+        "openai": [
+            *([{"role": "system", "content": system}] if system else []),
+            *({"role": "user", "content": one} for one in said),
+        ],
+        "anthropic": {
+            **({"system": system} if system else {}),
+            "messages": _turn("content", [{"type": "text", "text": one} for one in said]),
+        },
+        "gemini": {
+            **({"system_instruction": {"parts": [{"text": system}]}} if system else {}),
+            "contents": _turn("parts", [{"text": one} for one in said]),
+        },
+        "plain": "\n\n".join([*([system] if system else []), *said]),
+    }
+
+
+def _turn(member: str, parts: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Return one turn of the user's, which both providers want whole."""
+    return [{"role": "user", member: parts}] if parts else []
+
+
+_SHOWN_DIGITS = 8
+_KEY = 20
+
+
+def left_out_words(left_out: LeftOut) -> str:
+    """Return a few words for the model about what it is not shown; empty for nothing."""
+    told = [
+        f"{count} {why}"
+        for count, why in (
+            (left_out.irrelevant, "less relevant"),
+            (left_out.over_budget, "over the token budget"),
+        )
+        if count
+    ]
+    return f"Omitted: {', '.join(told)}." if told else ""
+
+
+def notice(shown: Sequence[Shown], left_out: LeftOut, origin: str) -> str:
+    """Return what the user is told: how many memories, from where, signed by whom, what to do."""
+    if not shown:
+        where = f" of {origin}" if origin else ""
+        return f"No memory{where} was provided to the model.{_held(left_out)}"
+    whence = Counter((one.source, one.signer, one.trust) for one in shown)
+    listed = "; ".join(
+        f"{count:,} {_whence(*key, origin)}" for key, count in sorted(whence.items())
+    )
+    first = shown[0].id.removeprefix("blake3:")[:_SHOWN_DIGITS]
+    many = "memory was" if len(shown) == 1 else "memories were"
+    if origin:
+        what = " To review, correct or reject one, import the file: satchel import FILE."
+    else:
+        what = (
+            f" Review one: satchel show {first}. Correct it: satchel correct ID. Reject it:"
+            " satchel quarantine reject ID."
+        )
+    put = f"{len(shown):,} {many} provided to the model: {listed}."
+    return f"{put}{what}{_held(left_out)}"
+
+
+def _whence(source: str, signer: str, trust: str, origin: str) -> str:
+    if not source and not signer:
+        return f"from {origin}" if origin else "written here"
+    signed = f"signed by {signer[:_KEY]}…" if signer else "unsigned"
+    return f"from {source or origin or 'an import'}, {signed}, trusted as {trust}"
+
+
+def _held(left_out: LeftOut) -> str:
+    told = ""
+    if left_out.quarantined:
+        told += (
+            f" {left_out.quarantined:,} withheld, as possible prompt injections. Review one with "
+            "satchel show ID; release it with satchel quarantine release ID."
+        )
+    if left_out.unpromoted:
+        told += (
+            f" {left_out.unpromoted:,} imported memories withheld, since they would set the "
+            "agent's identity or instructions. Allow one: satchel promote ID."
+        )
+    return told
+
 
 _FEW = LeftOut(irrelevant=999, over_budget=999)
 """For the longest line about what was left out, whose room is kept."""

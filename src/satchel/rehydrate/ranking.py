@@ -11,20 +11,39 @@ from datetime import datetime
 from itertools import islice
 
 from satchel.errors import StoreError
-from satchel.ledger.logged import Logged
+from satchel.ledger.records import Logged
 from satchel.ledger.view import View
-from satchel.memory.entries import Entry, Semantic
-from satchel.memory.parts import Component, TrustClass
-from satchel.memory.showing import text_of
+from satchel.model.entries import Entry, Semantic
+from satchel.model.text import text_of
+from satchel.model.values import Component, TrustClass
 from satchel.ports.rows import Filter
+from satchel.recall.engine import recall
+from satchel.recall.fusion import Signals
 from satchel.recall.query import MOST, Query, Recalled
-from satchel.recall.ranking.fusing import Signals
-from satchel.recall.ranking.stuffing import is_stuffed
-from satchel.recall.recalling import recall
+from satchel.recall.texts import is_stuffed
 from satchel.recall.trust import effective_trust, is_trusted
-from satchel.rehydrate.asked import DAY, Around, Asked, Relevance
-from satchel.rehydrate.filtering import wanted
+from satchel.rehydrate.request import DAY, Around, Asked, Relevance, Stage
 from satchel.stores.matching import Term, terms_of, tokens_of
+
+
+def wanted(asked: Asked) -> Filter:
+    """Return what columns tell of what is wanted."""
+    return Filter(
+        types=asked.components, user=asked.user, agent=asked.agent, run=asked.run, app=asked.app
+    )
+
+
+def filtered(view: View, asked: Asked, around: Around, before: Stage) -> Stage:
+    """Return what was left out before anything was read."""
+    covered = around.allowed or ("all of the bank" if view.is_whole else "a part of the bank")
+    told = [f"open: {covered}"]
+    told += [
+        f"{name} {getattr(asked, name)}"
+        for name in ("user", "agent", "run", "app", "trust")
+        if getattr(asked, name) is not None
+    ]
+    return Stage(name="filter", detail="; ".join(told), entries=before.entries)
+
 
 MOST_READ = 2000
 """Records that are proved and read for one text, at most."""

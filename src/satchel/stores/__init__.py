@@ -1,1 +1,1 @@
-"""Stores: where records are kept and found again; one module or package each."""
+"""Stores: SQLite, PostgreSQL, LadybugDB, and one in memory."""

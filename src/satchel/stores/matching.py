@@ -3,13 +3,105 @@
 For stores that have no index of their own, and for whoever wants to know why something was found.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from math import log
 from typing import Any, NamedTuple, cast
 
-from satchel.stores._driving import Search
-from satchel.stores._terms import index_text, readable, sought
+from satchel.errors import UsageError
+from satchel.model.values import is_id
+from satchel.ports.rows import PENDING, Row
+from satchel.stores.words import index_text, needle, readable, sought
+
+FEW = 1000
+"""Rows: a term in more of them is common."""
+
+HANDFUL = 20
+"""Rows whose order is not worth looking at common words for."""
+
+RANKED = 4000
+"""Of the rows that rare terms nominate together, the newest so many are ranked."""
+
+COMMON = 1000
+"""Of the rows that common terms nominate, the newest so many are ranked."""
+
+_HELPING = 2
+
+
+class Spread(NamedTuple):
+    """How a term is spread over the searched rows of a bank."""
+
+    term: str
+    rows: int
+    """In how many it is; counted up to one more than few are."""
+
+    reach: int
+    """The place of the oldest row of those that were counted, the newest first."""
+
+
+class Search(NamedTuple):
+    """What is looked up."""
+
+    needed: tuple[str, ...]
+    all_needed: bool
+    """Whether a row must have all of them, or any."""
+
+    helping: tuple[str, ...]
+    """What counts besides for ranking."""
+
+    newest: int
+    """How many rows are ranked at most: the newest."""
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """Everything that counts for ranking: what is needed counts twice where others help."""
+        return (*self.needed, *self.needed, *self.helping) if self.helping else self.needed
+
+    @property
+    def expression(self) -> str:
+        """The search in FTS5's language."""
+        needed = (" AND " if self.all_needed else " OR ").join(self.needed)
+        if not self.helping:
+            return needed
+        return f"({needed}) AND ({' OR '.join((*self.needed, *self.helping))})"
+
+
+def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
+    """Yield what to look up, until enough is found.
+
+    Args:
+        spreads: Of all terms of a query.
+        few: Rows that are few: ``FEW``.
+    """
+    there = [spread for spread in spreads if spread.rows]
+    rare = [spread for spread in there if spread.rows <= few]
+    by_reach = sorted((s for s in there if s.rows > few), key=lambda spread: spread.reach)
+    common = tuple(spread.term for spread in by_reach)[:_HELPING]
+    if rare:
+        by_rows = sorted(rare, key=lambda spread: spread.rows)
+        chosen = _rarest(by_rows, few)
+        needed = tuple(spread.term for spread in rare if spread.term in chosen)
+        others = [spread.term for spread in by_rows if spread.term not in needed]
+        # The order of a handful is not worth counting in how many rows the common ones are.
+        handful = sum(spread.rows for spread in rare) <= HANDFUL
+        helping = () if handful else (*others, *common)[:_HELPING]
+        yield Search(needed, all_needed=False, helping=helping, newest=RANKED)
+    elif common:
+        rarest, *others = common
+        if others:
+            yield Search(common, all_needed=True, helping=(), newest=COMMON)
+        yield Search((rarest,), all_needed=False, helping=tuple(others), newest=COMMON)
+
+
+def _rarest(by_rows: Sequence[Spread], few: int) -> set[str]:
+    """Return the terms that nominate, the rarest first, until they have few rows together."""
+    chosen, rows = set[str](), 0
+    for spread in by_rows:
+        if rows < few:
+            chosen.add(spread.term)
+        rows += spread.rows
+    return chosen
+
 
 _K1, _B = 1.2, 0.75
 _LEAST_IDF = 1e-6
@@ -187,3 +279,68 @@ def relevance(terms: Sequence[Term], texts: Mapping[int, Tokens], size: int) -> 
     names = tuple(term.expression for term in terms)
     search = Search(names, all_needed=False, helping=(), newest=count)
     return scores(search, texts, texts.values(), Totals(count, tokens), count)
+
+
+def is_searched(row: Row) -> bool:
+    """Tell whether a row's words are indexed."""
+    return row.retired is None or row.retired == PENDING
+
+
+def thread_of(row: Row) -> tuple[str, str] | None:
+    """Return what a row is said after another in: its session, or else its run."""
+    if row.session is not None:
+        return "session", row.session
+    return None if row.run is None else ("run", row.run)
+
+
+class Mentions:
+    """The names of somebody or something.
+
+    Args:
+        names: Each as it may stand in a text: a name, a user id, a mail address.
+
+    Raises:
+        UsageError: If there is none, or one has no letters, digits or signs that a text is
+            searched by.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        found = [needle(name) for name in names]
+        wrong = [name for name, one in zip(names, found, strict=True) if one is None]
+        if wrong or not found:
+            what = f"nothing to search for in {wrong[0]!r}" if wrong else "no name to search for"
+            raise UsageError(what, field="about", hint="Give a person, an ID or an address.")
+        self._needles = [one for one in found if one is not None]
+
+    def are_in(self, text: str) -> bool:
+        """Tell whether a text mentions one of them, as words of its own."""
+        terms = f" {index_text(text)} "
+        return any(one in terms for one in self._needles)
+
+    def places_in(self, value: Any) -> list[str]:
+        """Return where a JSON value mentions one of them, in keys or values, as JSON pointers.
+
+        Numbers are read as their digits: an id is often one. The ids of records name nobody.
+        """
+        return [path for path, text in _texts(value) if not is_id(text) and self.are_in(text)]
+
+
+def _texts(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a JSON value, keys included, each with the pointer to it."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        path, part = waiting.pop()
+        if isinstance(part, dict):
+            yield from ((f"{path}/{_escaped(key)}", key) for key in part)
+            inner = [(f"{path}/{_escaped(key)}", each) for key, each in part.items()]
+            waiting += reversed(inner)
+        elif isinstance(part, list):
+            waiting += reversed([(f"{path}/{at}", each) for at, each in enumerate(part)])
+        elif isinstance(part, str):
+            yield path, part
+        elif isinstance(part, int | float) and not isinstance(part, bool):
+            yield path, str(part)
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from satchel.disk.forks import in_child
+from satchel.crypto.sealed_records import PREFIX as ID_PREFIX
 from satchel.errors import (
+    SlotTakenError,
+    StoreError,
     UnknownBankError,
     UnknownBlobError,
     ValueRefusedError,
 )
 from satchel.ports.blobs import Pieces
-from satchel.ports.linking.traversal import Kinds, Linked, in_order
-from satchel.ports.rows import CONFIG, Filter, Row, Standing
+from satchel.ports.links import Kinds, Linked, in_order
+from satchel.ports.rows import CONFIG, PENDING, Filter, Row, Standing
 from satchel.ports.store import (
     BLOCK_BITS,
     ColumnBlock,
@@ -25,15 +27,48 @@ from satchel.ports.store import (
     Marked,
     StoredHead,
     StoreTraits,
+    Sweep,
+    Was,
 )
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
-from satchel.seal.records import PREFIX as ID_PREFIX
+from satchel.runtime.processes import in_child
 from satchel.stores import matching
-from satchel.stores._column_blocks import column_blocks
-from satchel.stores._driving import FEW, Spread, searches
-from satchel.stores._nearest import nearest
-from satchel.stores._sweeping import refuse_doubles, sweep
-from satchel.stores._threads import is_searched, thread_of
+from satchel.stores.matching import FEW, Spread, is_searched, searches, thread_of
+from satchel.stores.nearest import column_blocks, nearest
+
+
+def sweep(rows: list[Row], sweeps: Iterable[Sweep]) -> None:
+    """Do the same change to many rows, sweep by sweep."""
+    for one in sweeps:
+        places = slice(one.first, one.last + 1)
+        rows[places] = [_swept(row, one) for row in rows[places]]
+
+
+def _swept(row: Row, sweep: Sweep) -> Row:
+    hold = row.hold if sweep.hold is None else sweep.hold
+    retired = sweep.retired if _was(row) is sweep.was else row.retired
+    return row.changed(Standing(retired, hold))
+
+
+def _was(row: Row) -> Was:
+    if row.retired is None:
+        return Was.CURRENT
+    return Was.PENDING if row.retired == PENDING else Was.RETIRED
+
+
+def refuse_doubles(rows: Sequence[Row]) -> None:
+    """Refuse a log in which a record is twice, or a slot has two current rows."""
+    seen: set[str] = set()
+    ids: set[str] = set()
+    for row in rows:
+        if row.id in ids:
+            raise StoreError(f"a record is logged twice: {row.id}")
+        ids.add(row.id)
+        if row.slot is not None and row.retired is None:
+            if row.slot in seen:
+                raise SlotTakenError(f"a current record for {row.slot} already exists")
+            seen.add(row.slot)
+
 
 _NO_HEAD = StoredHead(b"", b"")
 

@@ -1,1 +1,1 @@
-"""Moving memory between banks, files and stores."""
+"""Import, export, conversion, disclosure."""

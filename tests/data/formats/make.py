@@ -9,9 +9,13 @@ import io
 from pathlib import Path
 from typing import Any
 
-from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
-from satchel.memory.records import (
+from satchel.artifact.reader import Encoding
+from satchel.artifact.statement import SourceAgent
+from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.crypto.sealed_records import Sealed, digest, seal, seeded_nonces
+from satchel.crypto.signatures import SigningKey
+from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import (
     Bank,
     Blob,
     Config,
@@ -26,12 +30,7 @@ from satchel.memory.records import (
     Status,
     Token,
 )
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.statement import SourceAgent
-from satchel.seal.artifact.writing import ArtifactBuilder, Header, sign_statement, write_artifact
-from satchel.seal.records import Sealed, digest
-from satchel.seal.sealing import seal, seeded_nonces
-from satchel.seal.signing.key import SigningKey
+from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 
 HERE = Path(__file__).parent
 FOLDERS = {Encoding.JSON: "pam", Encoding.JSONL: "pam_jsonl", Encoding.CBOR: "pam_cbor"}

@@ -118,12 +118,12 @@ def amplihack(engine: Any, path: Path) -> None:
 
 def satchel(path: Path) -> None:
     """Make a store of our own, with a copy of what there was before it was closed."""
-    from satchel.conformance.stores.bench import AT, BANK, commit_of, memory
-    from satchel.memory.records import Edge
+    from satchel.conformance.stores.oracle import AT, BANK, commit_of, memory
+    from satchel.crypto.sealed_records import seal, seeded_nonces
+    from satchel.model.records import Edge
     from satchel.ports.rows import derive_row
-    from satchel.seal.sealing import seal, seeded_nonces
     from satchel.stores.ladybug import LadybugStore
-    from satchel.stores.ladybug.files.opening import FILE, LOG
+    from satchel.stores.ladybug.database import FILE, LOG
 
     nonces = seeded_nonces(b"older graphs")
     records = [seal(memory(number), nonces=nonces) for number in range(5)]

@@ -12,14 +12,14 @@ from tempfile import TemporaryDirectory
 
 from ledger_kit import OWNER, WRITER, memories
 
-from satchel.ledger.appending.batches import closing
+from satchel.crypto.sealed_records import seal
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, FileVersion, SessionEvent, Source, Status
+from satchel.ledger.transaction import closing
+from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.records import Edge, FileVersion, SessionEvent, Source, Status
+from satchel.model.values import Origin, Scope
 from satchel.ports.rows import Filter
 from satchel.ports.vectors import Generation
-from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.schema import VERSION
 

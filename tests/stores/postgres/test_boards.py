@@ -7,10 +7,10 @@ import pytest
 from http_kit import ELSEWHERE, Proving, serving
 from postgres_kit import in_schema
 
+from satchel.crypto.canonical import canonical
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import TokenError
-from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.http.gateway import Gateway
+from satchel.http.gateway import Gateway
 
 BANK = "/v1/banks/assistant"
 

@@ -6,12 +6,12 @@ import pytest
 from bank_kit import filled, keep
 from postgres_kit import run_sql
 
-from satchel.actions.config import load_settings
-from satchel.actions.memories.listing import Wanted, list_memories
-from satchel.actions.memories.walking import links
-from satchel.actions.opened import opened_bank
+from satchel.bank.links import links
+from satchel.bank.listing import Wanted, list_memories
+from satchel.bank.open_bank import opened_bank
+from satchel.config.settings import load_settings
 from satchel.errors import VerificationError
-from satchel.stores.postgres.transactions import OwnTransactions
+from satchel.stores.postgres.statements import OwnTransactions
 
 HIDING = {
     "held": "UPDATE edited.record SET hold = true WHERE {row}",

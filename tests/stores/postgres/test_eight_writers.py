@@ -13,11 +13,11 @@ import pytest
 from ledger_kit import OWNER, WRITER, created, listed
 from postgres_kit import run_sql, server
 
+from satchel.crypto.signatures import SigningKey
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.examining import examine
+from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.seal.signing.key import SigningKey
 from satchel.stores.postgres import PostgresStore
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ledger_kit import created, listed, memories
 from postgres_kit import run_sql, server
 
 from satchel.errors import StoreError, StoreFullError
-from satchel.ledger.examining import examine
+from satchel.ledger.examination import examine
 from satchel.stores.postgres import PostgresStore
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ledger_kit import created, listed, memories, noting, opened, require_not_ah
 from postgres_kit import again, kill, server, stop_at_once
 
 from satchel.errors import StoreError
-from satchel.ledger.examining import examine
+from satchel.ledger.examination import examine
 from satchel.ledger.witness import Witness
 from satchel.ports.store import Commit, Sweep, Was
 from satchel.stores.postgres import PostgresStore

@@ -8,12 +8,12 @@ import pytest
 from ledger_kit import OWNER, WRITER
 from postgres_kit import as_role, run_sql, schema_of
 
-from satchel.actions.opened import banks_called, named_banks
+from satchel.bank.open_bank import banks_called, named_banks
 from satchel.ledger.authority import naming
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import saying_name
 from satchel.stores.postgres import PostgresStore
-from satchel.stores.postgres.reading import _BY_INDEX
+from satchel.stores.postgres.reader import _BY_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

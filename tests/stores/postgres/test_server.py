@@ -13,8 +13,10 @@ import pytest
 from ledger_kit import OWNER, WRITER, created, listed, memories
 from postgres_kit import as_role, run_sql, schema_of
 
-from satchel.actions.wiring import open_store
-from satchel.conformance.stores.bench import ALL, BANK
+from satchel.bank.connections import open_store
+from satchel.conformance.stores.oracle import ALL, BANK
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import (
     MissingExtraError,
     SatchelError,
@@ -26,9 +28,7 @@ from satchel.errors import (
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.entries import Semantic
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.model.entries import Semantic
 from satchel.stores.postgres import PostgresStore, is_made
 from satchel.stores.postgres.schema import VERSION
 

@@ -1,1 +1,1 @@
-"""One module a language: what its files say, and what an import in it leads to."""
+"""Languages that the code graph reads."""

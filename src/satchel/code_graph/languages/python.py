@@ -7,13 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from satchel.code_graph.facts import MODULE, TYPES, Facts, Import
-from satchel.code_graph.languages._collecting import Collected
-from satchel.code_graph.languages.language import (
-    Language,
-    UnparsedError,
-    ends_with,
-    without_ending,
-)
+from satchel.code_graph.languages._grammar import Collected
+from satchel.code_graph.languages.language import Language, UnparsedError, ends_with, without_ending
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _BRANCHES: tuple[type[ast.AST], ...] = (

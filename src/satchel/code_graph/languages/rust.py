@@ -1,14 +1,7 @@
 """Rust."""
 
 from satchel.code_graph.facts import MODULE, Import
-from satchel.code_graph.languages._grammar import (
-    Grammar,
-    Step,
-    Syntax,
-    Walk,
-    chain,
-    plain_type,
-)
+from satchel.code_graph.languages._grammar import Grammar, Step, Syntax, Walk, chain, plain_type
 from satchel.code_graph.languages.language import Language, ends_with, without_ending
 
 _MEMBERS = {

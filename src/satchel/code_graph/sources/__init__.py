@@ -1,1 +1,1 @@
-"""Where code comes from: a folder of source files, or an index that another tool made."""
+"""Sources of code: folders and SCIP indexes."""

@@ -9,28 +9,291 @@ it. The file is read document by document, never whole.
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from blake3 import blake3
 
 from satchel.code_graph.facts import (
+    CALLED,
     LONGEST_DOC,
     LONGEST_NAME,
     LONGEST_SIGNATURE,
     MODULE,
+    TYPES,
     Facts,
     Symbol,
     Use,
 )
-from satchel.code_graph.languages._collecting import MOST_SYMBOLS, MOST_USES, shown
-from satchel.code_graph.sources._scip_names import Named, named
-from satchel.code_graph.sources._wire import Field, Piece, fields, numbers, pieces, texts
+from satchel.code_graph.languages._grammar import MOST_SYMBOLS, MOST_USES, shown
 from satchel.code_graph.sources.folders import MOST_FILES, written_out
-from satchel.code_graph.sources.offer import SCIP, Offer, Seen
-from satchel.disk.contained import parts_of
-from satchel.disk.reading import OpenFile
+from satchel.code_graph.sources.source import SCIP, Offer, Seen
 from satchel.errors import LimitError, MalformedError, PathRefusedError
+from satchel.runtime.contained_folder import parts_of
+from satchel.runtime.input import OpenFile
+
+_PACKAGE_PARTS = 4
+_NAMESPACE, _TYPE, _TERM, _METHOD, _MACRO = "/", "#", ".", "().", "!"
+_DEEPEST = 64
+
+_TYPE_KINDS = {11: "enum", 21: "interface", 42: "interface", 49: "struct", 53: "trait"}
+_ALIASES = frozenset({54, 55, 59})
+_FUNCTIONS = frozenset({17, 25})
+"""Numbers of ``SymbolInformation.Kind``."""
+
+
+class Named(NamedTuple):
+    """What is named by a symbol's string."""
+
+    parts: tuple[tuple[str, str], ...]
+    """Names, and the sign behind each."""
+
+    @property
+    def name(self) -> str:
+        """The last name."""
+        return self.parts[-1][0]
+
+    @property
+    def qualified(self) -> str:
+        """The names that are not those of packages and modules, joined by dots."""
+        return ".".join(name for name, sign in self.parts if sign != _NAMESPACE)
+
+    @property
+    def above(self) -> "Named":
+        """What it stands in."""
+        return Named(self.parts[:-1])
+
+    def kind(self, said: int) -> str:
+        """Return the kind of symbol; empty for what is no part of the graph.
+
+        Args:
+            said: ``SymbolInformation.kind``; 0 for none.
+        """
+        sign = self.parts[-1][1]
+        if sign == _TYPE:
+            return "type" if said in _ALIASES else _TYPE_KINDS.get(said, "class")
+        inside = len(self.parts) > 1 and self.parts[-2][1] == _TYPE
+        if sign == _METHOD:
+            return "method" if inside else "function"
+        return "function" if sign == _MACRO or said in _FUNCTIONS else ""
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a place that names it calls it."""
+        return self.kind(0) in CALLED
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its string alone says that it is a part of the graph."""
+        return self.kind(0) in CALLED | TYPES
+
+
+def named(symbol: str) -> Named | None:
+    """Return what a symbol's string names; None for what is local to a file, or no symbol."""
+    if symbol.startswith("local ") or len(symbol) > _LONGEST:
+        return None
+    at = 0
+    for _ in range(_PACKAGE_PARTS):
+        at = _behind_space(symbol, at)
+        if at < 0:
+            return None
+    parts = list[tuple[str, str]]()
+    while at < len(symbol) and len(parts) < _DEEPEST:
+        found = _part(symbol, at)
+        if found is None:
+            return None
+        name, sign, at = found
+        if sign:
+            parts.append((name, sign))
+    return Named(tuple(parts)) if parts and at == len(symbol) else None
+
+
+_LONGEST = 2000
+
+
+def _behind_space(symbol: str, at: int) -> int:
+    """Return the place behind the next space that is not doubled; -1 if there is none."""
+    while True:
+        at = symbol.find(" ", at)
+        if at < 0 or symbol[at + 1 : at + 2] != " ":
+            return at + 1 if at >= 0 else -1
+        at += 2
+
+
+def _part(symbol: str, at: int) -> tuple[str, str, int] | None:
+    """Return a name, the sign behind it (empty for parameters), and the place behind both."""
+    if symbol[at] in "[(":
+        found = _name(symbol, at + 1)
+        if found is None or symbol[found[1] : found[1] + 1] not in {"]", ")"}:
+            return None
+        return found[0], "", found[1] + 1
+    found = _name(symbol, at)
+    if found is None:
+        return None
+    name, at = found
+    sign = symbol[at : at + 1]
+    if sign == "(":
+        end = symbol.find(").", at)
+        return None if end < 0 else (name, _METHOD, end + 2)
+    if sign == ":":
+        return name, "", at + 1
+    return (name, sign, at + 1) if sign in {_NAMESPACE, _TYPE, _TERM, _MACRO} else None
+
+
+def _name(symbol: str, at: int) -> tuple[str, int] | None:
+    if symbol[at : at + 1] != "`":
+        end = at
+        while end < len(symbol) and (symbol[end].isalnum() or symbol[end] in "_+-$"):
+            end += 1
+        return (symbol[at:end], end) if end > at else None
+    end = at + 1
+    while True:
+        end = symbol.find("`", end)
+        if end < 0:
+            return None
+        if symbol[end + 1 : end + 2] != "`":
+            return symbol[at + 1 : end].replace("``", "`"), end + 1
+        end += 2
+
+
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_FIXED = {_EIGHT: 8, _FOUR: 4}
+_LONGEST_VARINT = 10
+_BITS, _MORE = 7, 0x80
+
+
+class Field(NamedTuple):
+    """One field of a message."""
+
+    number: int
+    value: int
+    """Of a number."""
+
+    data: memoryview
+    """Of a text, bytes or a message; empty for a number."""
+
+    is_data: bool
+
+
+_NOTHING = memoryview(b"")
+
+
+def fields(data: memoryview) -> Iterator[Field]:
+    """Yield the fields of a message.
+
+    Raises:
+        MalformedError: If it is cut, or no message.
+    """
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+            yield Field(number, value, _NOTHING, is_data=False)
+        elif kind == _BYTES:
+            size, at = _varint(data, at)
+            yield Field(number, 0, _wire_part(data, at, size), is_data=True)
+            at += size
+        else:
+            at = _behind(data, at, kind)
+        if not number:
+            raise MalformedError("not protobuf: a field has the number 0")
+
+
+def texts(data: memoryview) -> str:
+    """Return a text; what is no UTF-8 in it is replaced."""
+    return bytes(data).decode("utf-8", "replace")
+
+
+def numbers(field: Field) -> Iterator[int]:
+    """Yield the numbers of a repeated field, packed or one by one."""
+    if not field.is_data:
+        yield field.value
+        return
+    at = 0
+    while at < len(field.data):
+        value, at = _varint(field.data, at)
+        yield value
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for place in range(_LONGEST_VARINT):
+        if at >= len(data):
+            raise MalformedError("not protobuf: truncated in a number", byte=at)
+        byte = data[at]
+        at += 1
+        value |= (byte & ~_MORE) << (_BITS * place)
+        if not byte & _MORE:
+            return value, at
+    raise MalformedError("not protobuf: a number is too long", byte=at)
+
+
+def _wire_part(data: memoryview, at: int, size: int) -> memoryview:
+    if size > len(data) - at:
+        raise MalformedError("not protobuf: truncated, or a length is wrong", byte=at)
+    return data[at : at + size]
+
+
+def _behind(data: memoryview, at: int, kind: int) -> int:
+    size = _FIXED.get(kind)
+    if size is None:
+        raise MalformedError(f"not protobuf: a field of type {kind}", byte=at)
+    _wire_part(data, at, size)
+    return at + size
+
+
+class Piece(NamedTuple):
+    """A field of the outermost message, and where its bytes are in the file."""
+
+    number: int
+    start: int
+    size: int
+
+
+def pieces(stream: BinaryIO, most: int) -> Iterator[Piece]:
+    """Yield where the fields of a message in a file are, without reading what is in them.
+
+    Args:
+        stream: The file, at its start.
+        most: How many bytes one may have.
+
+    Raises:
+        MalformedError: If it is cut, or no message.
+        LimitError: If one is larger.
+    """
+    total = stream.seek(0, 2)
+    at = stream.seek(0)
+    while at < total:
+        tag, at = _streamed(stream, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            _, at = _streamed(stream, at)
+            continue
+        size = _FIXED.get(kind, 0)
+        if kind == _BYTES:
+            size, at = _streamed(stream, at)
+        elif not size:
+            raise MalformedError(f"not protobuf: a field of type {kind}", byte=at)
+        if not number or size > total - at:
+            raise MalformedError("not protobuf: truncated, or a length is wrong", byte=at)
+        if size > most:
+            raise LimitError(f"a part has more than {most:,} bytes", byte=at)
+        yield Piece(number, at, size)
+        at = stream.seek(at + size)
+
+
+def _streamed(stream: BinaryIO, at: int) -> tuple[int, int]:
+    """Return the number at a place of a file, and the place behind it."""
+    stream.seek(at)
+    head = memoryview(stream.read(_LONGEST_VARINT))
+    try:
+        value, length = _varint(head, 0)
+    except MalformedError as error:
+        raise MalformedError(error.message, byte=at) from None
+    return value, at + length
+
 
 LARGEST_DOCUMENT = 64 << 20
 """Bytes of one document of an index."""
@@ -337,6 +600,3 @@ class _Around:
                 return number
             number, steps = self._symbols[number].owner, steps + 1
         return MODULE if self._exact else number
-
-
-_DEEPEST = 64

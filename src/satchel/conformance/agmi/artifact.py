@@ -9,24 +9,22 @@ from typing import Any
 import msgspec
 from agmi.adapters.base import MemoryAdapter, Record
 
-from satchel.disk.writing import writing
+from satchel.artifact.reader import Encoding
+from satchel.artifact.verification import Outcome, TrustPolicy
+from satchel.artifact.verifier import Request, verify_artifact
+from satchel.artifact.writer import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.crypto.log import Head, LeafProof, leaf_of, sign_head
+from satchel.crypto.merkle import audit_path, root_of
+from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.trust import SeenRecord
 from satchel.errors import SatchelError, VerificationError
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Bank
-from satchel.memory.times import now
-from satchel.seal.artifact.opening import Encoding
-from satchel.seal.artifact.writing import ArtifactBuilder, Header, sign_statement, write_artifact
-from satchel.seal.log import Head, LeafProof, leaf_of, sign_head
-from satchel.seal.records import PREFIX, Sealed, open_record
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
-from satchel.seal.signing.trust import SeenRecord
-from satchel.seal.tree import audit_path, root_of
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verification import Outcome
-from satchel.seal.verify.verifying import Request, verify_artifact
-from satchel.type_info import resolved
+from satchel.model.entries import Semantic
+from satchel.model.records import Bank
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.model.values import Scope
+from satchel.runtime.atomic_files import writing
 
 _NAMES = ("first", "other")
 _ENTRY = b'"text":"'

@@ -6,10 +6,10 @@ from typing import Any
 from agmi.adapters.base import Record
 
 from satchel.conformance.agmi.sqlite import FOUNDING, SatchelSqlite
+from satchel.crypto.sealed_records import PREFIX
 from satchel.ports.store import Store
-from satchel.seal.records import PREFIX
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.ladybug.files.opening import FILE, engine
+from satchel.stores.ladybug.database import FILE, engine
 from satchel.stores.ladybug.schema import made_of
 
 _STRETCH = 1 << 40

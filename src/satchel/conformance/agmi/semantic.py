@@ -11,13 +11,13 @@ from typing import Any
 from agmi.adapters.semantic_base import MemoryItem, Retrieved, SemanticMemoryAdapter
 from agmi.signing import KEYRING
 
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.ledger.ledger import Ledger
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope, TrustClass
-from satchel.rehydrate.asked import Around, Asked
+from satchel.model.entries import Semantic
+from satchel.model.values import Origin, Scope, TrustClass
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.rehydrate.request import Around, Asked
 from satchel.stores.memory import MemoryStore
 
 _BUDGET = 8192

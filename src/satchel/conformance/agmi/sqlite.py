@@ -8,14 +8,14 @@ from typing import Any
 import apsw
 from agmi.adapters.base import MemoryAdapter, Record
 
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin, Scope
+from satchel.model.entries import Semantic
+from satchel.model.values import Origin, Scope
 from satchel.ports.store import Store
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 from satchel.stores.sqlite import SqliteStore
 
 FOUNDING = 2

@@ -6,16 +6,16 @@ and to the store in memory, and both must answer alike. A promise about a trait 
 is skipped where the store does not claim it, and nothing else is.
 """
 
-from satchel.conformance.stores.bench import StoreSubject
-from satchel.conformance.stores.beside import *  # noqa: F403
-from satchel.conformance.stores.committing import *  # noqa: F403
-from satchel.conformance.stores.finding import *  # noqa: F403
-from satchel.conformance.stores.keeping import *  # noqa: F403
-from satchel.conformance.stores.lasting import *  # noqa: F403
-from satchel.conformance.stores.naming import *  # noqa: F403
-from satchel.conformance.stores.removing import *  # noqa: F403
+from satchel.conformance.stores.commits import *  # noqa: F403
+from satchel.conformance.stores.durability import *  # noqa: F403
+from satchel.conformance.stores.links import *  # noqa: F403
+from satchel.conformance.stores.names import *  # noqa: F403
+from satchel.conformance.stores.oracle import StoreSubject
+from satchel.conformance.stores.queries import *  # noqa: F403
+from satchel.conformance.stores.removal import *  # noqa: F403
+from satchel.conformance.stores.rows import *  # noqa: F403
+from satchel.conformance.stores.side_data import *  # noqa: F403
 from satchel.conformance.stores.verification import *  # noqa: F403
-from satchel.conformance.stores.walking import *  # noqa: F403
 
 __all__ = ["StoreSubject"]
 __all__ += [name for name in dir() if name.startswith("test_")]

@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from satchel.conformance.stores.bench import BANK, OTHER, StoreSubject, bench, memory, named
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Scope
-from satchel.memory.records import Edge
+from satchel.conformance.stores.oracle import BANK, OTHER, StoreSubject, bench, memory, named
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge
+from satchel.model.values import Scope
 from satchel.ports.store import BLOCK_BITS, Change, Marked, Reader
 from satchel.ports.vectors import Generation
 

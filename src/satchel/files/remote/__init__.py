@@ -1,1 +1,1 @@
-"""Stores that are elsewhere: immutable packs and one head, advanced by compare-and-swap."""
+"""Memory files in an object store."""

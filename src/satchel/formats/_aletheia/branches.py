@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from satchel.disk.databases.keyed import Keyed
-from satchel.disk.spool import Strand, Strands
-from satchel.formats._aletheia.shape import Row
-from satchel.type_info import resolved
+from satchel.formats._aletheia.schema import Row
+from satchel.model.type_info import resolved
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Strand, Strands
 
 FORKED = "forkedFrom"
 SESSION, AT, AFTER = "session", "at", "after"

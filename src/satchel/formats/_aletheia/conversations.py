@@ -21,8 +21,7 @@ from satchel.formats._aletheia.branches import (
     said_after,
 )
 from satchel.formats._aletheia.rows import origin_of
-from satchel.formats._aletheia.schema import require_time
-from satchel.formats._aletheia.shape import (
+from satchel.formats._aletheia.schema import (
     KINDS,
     NOTE,
     RECORD,
@@ -31,13 +30,14 @@ from satchel.formats._aletheia.shape import (
     Row,
     a_list,
     an_object,
+    require_time,
     text_in,
 )
-from satchel.memory.parts import Evidence, Origin, Scope
-from satchel.memory.records import SessionEvent
-from satchel.memory.times import read_time
-from satchel.ports.linking.placeholders import placeholder
-from satchel.type_info import resolved
+from satchel.model.records import SessionEvent
+from satchel.model.times import read_time
+from satchel.model.type_info import resolved
+from satchel.model.values import Evidence, Origin, Scope
+from satchel.ports.links import placeholder
 
 TYPE = "session_event"
 TIMELINE = "timeline"

@@ -5,16 +5,255 @@ is made from it, and a test validates every file that is written. Members that a
 are kept as they are. ``None`` stands for a member that is null or missing.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from satchel.errors import MalformedError
-from satchel.formats._aletheia.older import KNOWLEDGE
-from satchel.formats._aletheia.shape import text_in
-from satchel.memory.times import read_time
-from satchel.type_info import resolved
+from satchel.model.times import read_time
+from satchel.model.type_info import resolved
+
+NAME = "aletheia"
+"""The provider that records from it name."""
+
+VERSION = 1
+"""The version that is written."""
+
+NEWEST = 4
+"""The last version that is read: that of the Rust program."""
+
+Row = dict[str, Any]
+
+RECORD = "record"
+HEAD = ("version", "exportedAt", "generator")
+KNOWN = (
+    *HEAD,
+    "nous",
+    "workspace",
+    "memory",
+    "knowledge",
+    "sessions",
+    "distillation",
+    "exportMetadata",
+)
+"""The members of a file; of these, ``generator``, ``knowledge`` and ``exportMetadata`` are not the
+specification's own."""
+
+MAKER = "embeddings"
+"""Before the memories: what made the bank's own vectors that stand beside them."""
+
+EMBEDDING, VECTOR_OF, MINUS_ZEROS = "embedding", "vector_of", "minus_zeros"
+"""A vector; in ``record`` the mark of the text that it was made of, and which zeros have a sign."""
+
+WORKING, SUMMARY, NOTE = "working_state", "thread_summary", "note"
+KINDS = (WORKING, SUMMARY, NOTE)
+"""What is kept beside the messages of a conversation, as the log has it."""
+
+NAMED = "namedOnly"
+"""Around the memory: paths of binary files of which the file has the names alone."""
+
+MOST_NAMED = 1000
+
+PARTS, PART = "parts", "part"
+"""Of a file's version that is only a part of the file: how many there are, and which it is."""
+
+BINARY = "binary"
+"""Set where a file is not text."""
+
+
+def require_version(value: Any, line: int, *, any_version: bool) -> None:
+    """Require a version that is known, or any where that is asked for.
+
+    Raises:
+        MalformedError: If it is no such version.
+    """
+    if type(value) is int and (1 <= value <= NEWEST or any_version):
+        return
+    problem = f"version {str(value)[:40]!r} is not supported; supported: 1 to {NEWEST}"
+    raise MalformedError(problem, line=line, field="version")
+
+
+def text_in(row: Row, name: str) -> str:
+    """Return a text that has to be there.
+
+    Raises:
+        MalformedError: If it is not, or empty.
+    """
+    found = row.get(name)
+    if type(found) is not str or not found:
+        what = "is not text" if found is not None and type(found) is not str else "is missing"
+        raise MalformedError(f"`{name}` {what}", field=name)
+    return found
+
+
+def an_object(value: Any, name: str) -> Row:
+    """Return an object; an empty one for null.
+
+    Raises:
+        MalformedError: If it is something else.
+    """
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise MalformedError(f"`{name}` is not an object", field=name)
+    return value
+
+
+def a_list(value: Any, name: str) -> list[Any]:
+    """Return a list; an empty one for null.
+
+    Raises:
+        MalformedError: If it is something else.
+    """
+    if value is None:
+        return []
+    if type(value) is not list:
+        raise MalformedError(f"`{name}` is not a list", field=name)
+    return value
+
+
+def a_row(value: Any) -> Row:
+    """Return a row.
+
+    Raises:
+        MalformedError: If it is no object.
+    """
+    if type(value) is not dict:
+        raise MalformedError("not an object")
+    return value
+
+
+def source_of(nous: Any) -> str:
+    """Return whose ids a file has: its agent's, or those of the one that this was a copy of."""
+    if type(nous) is not dict:
+        return ""
+    return str(nous.get("cameFrom") or nous.get("id") or "")
+
+
+_MESSAGE_OURS = ("role", "content", "createdAt", "metadata", "id", "name")
+
+
+def is_primary(row: Row) -> bool:
+    """Tell whether a session of the flat list is an agent's main one."""
+    return row.get("sessionType", row.get("type")) == "primary" and row.get("status") == "active"
+
+
+def session_of(row: Row) -> Row:
+    """Return a session of the flat list; its messages are read by themselves."""
+    made = dict(row)
+    if "name" not in made and type(made.get("sessionKey")) is str:
+        made["name"] = made["sessionKey"]
+    if made.get("status") == "archived":
+        made["archived"] = True
+    return made
+
+
+def message_of(row: Row) -> Row:
+    """Return a message of the flat list: what version 1 has no member for is its metadata."""
+    if "metadata" in row:
+        return row
+    made = {name: row[name] for name in _MESSAGE_OURS if name in row}
+    return {**made, "metadata": {k: v for k, v in row.items() if k not in _MESSAGE_OURS}}
+
+
+def node_of(row: Row) -> Row:
+    """Return a node of the TypeScript program, which has a name in place of an id."""
+    if "id" in row or type(row.get("name")) is not str:
+        return row
+    return {"id": row["name"], RECORD: {"name": row["name"]}, **row}
+
+
+def edge_of(row: Row) -> Row:
+    """Return an edge of the TypeScript program, which has ``relType`` in place of ``type``."""
+    if "type" in row or "relType" not in row:
+        return row
+    made = dict(row)
+    made["type"] = made.pop("relType")
+    return made
+
+
+def vector_of_fact(value: Any) -> Row:
+    """Return a fact of the Rust program as a memory.
+
+    What was forgotten is past its expiry, so that nobody is shown it.
+    """
+    row = a_row(value)
+    said: Row = {"type": "semantic"}
+    confidence = row.get("confidence")
+    if isinstance(confidence, int | float) and 0 <= confidence <= 1 and confidence is not True:
+        said["confidence"] = confidence
+    for name, member in (
+        ("recorded_at", "created_at"),
+        ("valid_from", "valid_from"),
+        ("valid_to", "valid_until"),
+    ):
+        found = _time(row.get(name))
+        # Its program writes the end of the calendar for what is still true.
+        if found is not None and not found.startswith("9999"):
+            said[member] = found
+    if row.get("is_forgotten") is True:
+        past = _time(row.get("forgotten_at")) or said.get("created_at")
+        said["expires_at"] = past or "1970-01-01T00:00:00.000000Z"
+    if type(row.get("fact_type")) is str:
+        said["kind"] = row["fact_type"]
+    metadata = {name: part for name, part in row.items() if name not in ("id", "content")}
+    text = {"text": row["content"]} if "content" in row else {}
+    return {"id": row.get("id"), **text, "metadata": metadata, RECORD: said}
+
+
+def node_of_entity(value: Any) -> Row:
+    """Return an entity of the Rust program as a node."""
+    row = a_row(value)
+    kind = row.get("entity_type")
+    properties = {name: part for name, part in row.items() if name not in ("id", "entity_type")}
+    return {
+        "id": row.get("id"),
+        "labels": [kind] if type(kind) is str else [],
+        "properties": properties,
+    }
+
+
+def edge_of_relationship(value: Any) -> Row:
+    """Return a relationship of the Rust program as an edge."""
+    row = a_row(value)
+    properties = {k: v for k, v in row.items() if k not in ("src", "dst", "relation")}
+    weight = row.get("weight")
+    said = {"weight": weight} if type(weight) in (int, float) else {}
+    return {
+        "source": row.get("src"),
+        "target": row.get("dst"),
+        "type": row.get("relation"),
+        "properties": properties,
+        **({RECORD: said} if said else {}),
+    }
+
+
+def edge_of_mention(value: Any) -> Row:
+    """Return that a fact speaks of an entity as an edge."""
+    row = a_row(value)
+    properties = {k: v for k, v in row.items() if k not in ("factId", "entityId")}
+    return {
+        "source": row.get("factId"),
+        "target": row.get("entityId"),
+        "type": "mentions",
+        "properties": properties,
+    }
+
+
+def _time(text: Any) -> str | None:
+    return read_time(text) if type(text) is str else None
+
+
+KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
+    "facts": ("vectors", vector_of_fact),
+    "entities": ("nodes", node_of_entity),
+    "relationships": ("edges", edge_of_relationship),
+    "factEntityEdges": ("edges", edge_of_mention),
+}
+"""The tables of the Rust program: which of version 1 each is, and what makes a row of it."""
+
 
 Text = str | None
 Json = dict[str, Any] | None

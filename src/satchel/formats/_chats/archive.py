@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, cast
 
-from satchel.disk.contained import parts_of
+from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError
 from satchel.ports.format import Reading
 from satchel.ports.place import HEAD_BYTES, Place
-from satchel.seal.encoding.foreign_json import ForeignReader
-from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.runtime.contained_folder import parts_of
 
 ZIP_MAGIC = b"PK\x03\x04"
 

@@ -8,10 +8,10 @@ message is twice in the log (decision 0045).
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from satchel.memory.parts import Origin, TrustClass
-from satchel.memory.records import SessionEvent
-from satchel.ports.linking.placeholders import placeholder
-from satchel.ports.report import Report
+from satchel.model.records import SessionEvent
+from satchel.model.values import Origin, TrustClass
+from satchel.ports.links import placeholder
+from satchel.ports.losses import Report
 
 TYPE = "session_event"
 

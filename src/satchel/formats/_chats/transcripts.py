@@ -4,14 +4,14 @@ import io
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
+from satchel.crypto.json_reader import ordinary_values
 from satchel.errors import InputError, LimitError
 from satchel.formats._chats.archive import Archive, File, foreign_reader
 from satchel.formats._chats.fields import Row, row_in
-from satchel.formats._sniffing import BOM
-from satchel.memory.records import Model
+from satchel.formats._files import BOM
+from satchel.model.records import Model
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
-from satchel.seal.encoding.foreign_json import ordinary_values
 
 _CHUNK = 1 << 18
 

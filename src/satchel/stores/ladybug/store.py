@@ -1,19 +1,485 @@
 """The store: a folder with a LadybugDB graph, and what Satchel does to it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from satchel.errors import ReadOnlyStoreError, StoreError, UsageError
-from satchel.ports.store import Extent, StoreTraits
-from satchel.stores.ladybug.files.scrubbing import anew, unreadable
-from satchel.stores.ladybug.files.sharing import Shared, leave, share
-from satchel.stores.ladybug.reading import View
+from satchel.crypto.merkle import leaf_position
+from satchel.crypto.sealed_records import shape_of
+from satchel.errors import InputError, ReadOnlyStoreError, SlotTakenError, StoreError, UsageError
+from satchel.ports.rows import PENDING, Link, Row, derive_row
+from satchel.ports.store import Change, Commit, Extent, StoreTraits, Sweep, Was
+from satchel.stores.ladybug.database import Shared, leave, share
+from satchel.stores.ladybug.reader import View, table_of, words_of
+from satchel.stores.ladybug.rewrite import anew, unreadable
+from satchel.stores.ladybug.schema import (
+    EDGE,
+    ENDS,
+    LINK_TABLES,
+    NODE_BITS,
+    NODES,
+    PIECE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
+    Values,
+    side_key,
+    thing_key,
+)
 from satchel.stores.ladybug.statements import Block
-from satchel.stores.ladybug.writing import Transaction
+from satchel.stores.ladybug.vectors import BlobsWriting, VectorsWriting
+from satchel.stores.matching import thread_of
 from satchel.stores.raw_files import below
+
+_ANY = "|".join(LINK_TABLES)
+
+
+class Linking(View):
+    """What a writer does to the graph of links."""
+
+    def link(self, number: int, rows: Sequence[Row]) -> None:
+        """Add rows to the graph, and the links that they make.
+
+        An end that is not here becomes a placeholder, until a record of that name arrives.
+        """
+        first = number << SEQ_BITS
+        links = [(link, first + row.seq) for row in rows for link in dict.fromkeys(row.links)]
+        ends: dict[str, int | None] = {}
+        for link, _ in links:
+            ends |= {link.source: None, link.target: None}
+        ends |= {row.id: first + row.seq for row in rows}
+        self._put_things(number, ends)
+        for table in LINK_TABLES:
+            kind = ", kind: x.kind" if table == EDGE else ""
+            self._many(
+                "MATCH (a:Thing {key: x.source}) MATCH (b:Thing {key: x.target})"
+                f" CREATE (a)-[:{table} {{place: x.place{kind}}}]->(b)",
+                [
+                    {**_link(number, link), "place": place}
+                    for link, place in links
+                    if table_of(link.kind) == table
+                ],
+                ENDS,
+            )
+
+    def _put_things(self, number: int, ends: dict[str, int | None]) -> None:
+        keys = {thing_key(number, name): name for name in ends}
+        there = {key for (key,) in self._in("MATCH (t:Thing) WHERE t.key = x RETURN t.key", keys)}
+        self._make(
+            "Thing",
+            [
+                {"key": key, "bank": number, "name": name, "place": ends[name]}
+                for key, name in keys.items()
+                if key not in there
+            ],
+        )
+        self._many(
+            "MATCH (t:Thing) WHERE t.key = x.key SET t.place = x.place",
+            [
+                {"key": key, "place": ends[name]}
+                for key, name in keys.items()
+                if key in there and ends[name] is not None
+            ],
+            NODES["Thing"],
+        )
+
+    def unlink(self, number: int, row: Row) -> None:
+        """Remove the links of a row: those that its bytes make, or whichever there are."""
+        place, links = (number << SEQ_BITS) + row.seq, _links_of(row)
+        if links is None:
+            self._unlink_all(place)
+            return
+        for table in {table_of(link.kind) for link in links}:
+            self._many(
+                f"MATCH (a:Thing {{key: x.source}})-[l:{table}]->(b:Thing)"
+                " WHERE b.key = x.target AND l.place = $place DELETE l",
+                [_link(number, link) for link in links if table_of(link.kind) == table],
+                ENDS,
+                place=place,
+            )
+        ends = {name for link in links for name in (link.source, link.target)}
+        self._drop_loose(thing_key(number, name) for name in ends)
+
+    def forget(self, number: int, place: int) -> None:
+        """Remove a row with all that the graph has of it, however damaged it is."""
+        cypher = "MATCH (t:Thing) WHERE t.place = $place RETURN t.key"
+        keys = [key for (key,) in self._all(cypher, place=place)]
+        self._run("MATCH (t:Thing) WHERE t.place = $place SET t.place = NULL", place=place)
+        self._unlink_all(place)
+        self._drop_loose(keys)
+        self._run("MATCH (r:Record {place: $place}) DELETE r", place=place)
+
+    def _unlink_all(self, place: int) -> None:
+        pattern = "MATCH (a:Thing)-[l:{}]->(b:Thing) WHERE l.place = $place"
+        cypher = f"{pattern.format(_ANY)} RETURN a.key, b.key"
+        ends = {key for pair in self._all(cypher, place=place) for key in pair}
+        if ends:
+            for table in LINK_TABLES:
+                self._run(f"{pattern.format(table)} DELETE l", place=place)
+            self._drop_loose(ends)
+
+    def _drop_loose(self, keys: Iterable[str]) -> None:
+        """Remove placeholders that no link ends at any more: their names may be what was erased."""
+        for key in keys:
+            cypher = "MATCH (t:Thing {key: $key}) WHERE t.place IS NULL RETURN t.key"
+            linked = f"MATCH (t:Thing {{key: $key}})-[l:{_ANY}]-(:Thing) RETURN l.place LIMIT 1"
+            if self._all(cypher, key=key) and not self._all(linked, key=key):
+                self._run("MATCH (t:Thing {key: $key}) DELETE t", key=key)
+
+
+def _link(number: int, link: Link) -> Values:
+    return {
+        "source": thing_key(number, link.source),
+        "target": thing_key(number, link.target),
+        "kind": link.kind,
+    }
+
+
+def _links_of(row: Row) -> tuple[Link, ...] | None:
+    """Return the links that a row makes; None for a damaged one."""
+    if row.body is None:
+        return None
+    try:
+        model = shape_of(row.body)
+    except InputError:
+        return None
+    return tuple(dict.fromkeys(derive_row(model, seq=0, at="", body=row.body).links))
+
+
+_HAVING = "MATCH (r:Record) WHERE r.place >= $first AND r.place <= $last AND r.slot IS NOT NULL"
+_RETURN = "RETURN r.place, r.retired, r.slot"
+
+
+class _Had(NamedTuple):
+    retired: int | None
+    slot: str
+
+
+def slots_after(view: "View", number: int, commit: Commit) -> dict[str, int]:
+    """Return the places of the rows that a commit writes or changes and that then have a slot.
+
+    Takes memory for the slots of an import that becomes visible.
+
+    Args:
+        view: Of the one who writes.
+        number: Of the bank.
+        commit: What is to be written.
+
+    Raises:
+        SlotTakenError: If two rows would have the same.
+    """
+    first = number << SEQ_BITS
+    having = _touched(view, first, commit)
+    _swept(having, first, (sweep for sweep in commit.sweeps if sweep.retired is not None))
+    for change in commit.changes:
+        place = first + change.seq
+        if place in having:
+            having[place] = having[place]._replace(retired=change.retired)
+    _swept(having, first, commit.sweeps)
+    for seq in commit.erased:
+        having.pop(first + seq, None)
+    for row in commit.rows:
+        if row.slot is not None:
+            having[first + row.seq] = _Had(row.retired, row.slot)
+    slots = dict[str, int]()
+    for place, (retired, slot) in having.items():
+        if retired is None and slots.setdefault(slot, place) != place:
+            raise _taken()
+    touched = having.keys() | {first + seq for seq in commit.erased}
+    _refuse_held(view, number, slots, touched)
+    return slots
+
+
+def _touched(view: "View", first: int, commit: Commit) -> dict[int, _Had]:
+    """Return how the rows with slots stand that a commit changes."""
+    found = [
+        had
+        for sweep in commit.sweeps
+        if sweep.was is not None
+        for had in view._all(  # noqa: SLF001 - a part of the view
+            f"{_HAVING} {_RETURN}", first=first + sweep.first, last=first + sweep.last
+        )
+    ]
+    places = [first + change.seq for change in commit.changes]
+    cypher = f"MATCH (r:Record) WHERE r.place = x AND r.slot IS NOT NULL {_RETURN}"
+    found += view._in(cypher, places)  # noqa: SLF001 - a part of the view
+    return {place: _Had(retired, slot) for place, retired, slot in found}
+
+
+def _swept(having: dict[int, _Had], first: int, sweeps: Iterable[Sweep]) -> None:
+    for sweep in sweeps:
+        if sweep.was is None:
+            continue
+        for place, had in having.items():
+            if sweep.first <= place - first <= sweep.last and _was(had) is sweep.was:
+                having[place] = had._replace(retired=sweep.retired)
+
+
+def _was(had: _Had) -> Was:
+    if had.retired is None:
+        return Was.CURRENT
+    return Was.PENDING if had.retired == PENDING else Was.RETIRED
+
+
+def _refuse_held(view: "View", number: int, slots: dict[str, int], touched: set[int]) -> None:
+    """Refuse slots that a row has which the commit leaves alone."""
+    held = view._slots(number, list(slots))  # noqa: SLF001 - a part of the view
+    others = {place: slot for slot, place in held.items() if place not in touched}
+    rows = view._at(others)  # noqa: SLF001 - a part of the view
+    if any(row.retired is None and row.slot in slots for row in rows):
+        raise _taken()
+
+
+def _taken() -> SlotTakenError:
+    return SlotTakenError("a current record for the same key or origin already exists")
+
+
+_WITHIN = "MATCH (r:Record) WHERE r.place >= $first AND r.place <= $last"
+_WAS = {
+    Was.CURRENT: "r.retired IS NULL",
+    Was.RETIRED: "r.retired >= 0",
+    Was.PENDING: f"r.retired = {PENDING}",
+}
+_DERIVED = (
+    *("body", "slot", "kind", "user", "agent", "run", "app", "session", "moment", "expires_at"),
+    *("words", "terms"),
+)
+_EMPTY = "SET " + ", ".join(f"r.`{name}` = NULL" for name in _DERIVED) + ", r.size = 0"
+_TOGETHER = 1 << 22
+"""Bytes of records in one statement."""
+
+
+class Transaction(Linking):
+    """The right to write, inside a transaction."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.number", bank=bank)
+        number = int(found[0][0]) if found else self._next("Bank")
+        self._refuse_doubles(number, [row.id for row in commit.rows])
+        slots = slots_after(self, number, commit)
+        self._set_head(bank, number, commit, new=not found)
+        for sweep in commit.sweeps:
+            if sweep.retired is not None:
+                self._sweep(number, sweep)
+        self._change(number, commit.changes)
+        for sweep in commit.sweeps:
+            self._sweep(number, sweep)
+        if commit.erased:
+            self._erase(bank, number, commit.erased)
+        if commit.replaced:
+            self.rewrite(bank, commit.replaced)
+        self._add(number, commit.rows)
+        self._set_slots(number, slots)
+        if commit.rows:
+            self.put_nodes(bank, leaf_position(commit.rows[0].seq), commit.nodes)
+        self.put_side(bank, commit.side)
+
+    @property
+    def vectors(self) -> VectorsWriting:
+        return VectorsWriting(self._block)
+
+    @property
+    def blobs(self) -> BlobsWriting:
+        return BlobsWriting(self._block)
+
+    def _refuse_doubles(self, number: int, ids: Sequence[str]) -> None:
+        twice = len(set(ids)) < len(ids) or self.places(number, ids)
+        if twice:
+            raise StoreError("a record is logged twice", file=self._name)
+
+    def _set_head(self, bank: str, number: int, commit: Commit, *, new: bool) -> None:
+        head, peaks = commit.head
+        values = {"bank": bank, "head": head, "peaks": peaks}
+        if new:
+            cypher = "CREATE (:Bank {id: $bank, number: $number, head: $head, peaks: $peaks})"
+            self._run(cypher, number=number, **values)
+        else:
+            cypher = "MATCH (b:Bank {id: $bank}) SET b.head = $head, b.peaks = $peaks"
+            self._run(cypher, **values)
+
+    def _change(self, number: int, changes: Iterable[Change]) -> None:
+        first, last = number << SEQ_BITS, {change.seq: change for change in changes}
+        self._many(
+            "MATCH (r:Record) WHERE r.place = x.place"
+            " SET r.retired = CAST(x.retired AS INT64), r.hold = x.hold",
+            (
+                {"place": first + seq, "retired": change.retired, "hold": change.hold}
+                for seq, change in last.items()
+            ),
+            {"place": "INT64", "retired": "INT64", "hold": "BOOL"},
+        )
+
+    def _sweep(self, number: int, sweep: Sweep) -> None:
+        first = number << SEQ_BITS
+        values: Values = {"first": first + sweep.first, "last": first + sweep.last}
+        if sweep.hold is not None:
+            self._run(f"{_WITHIN} SET r.hold = $hold", **values, hold=sweep.hold)
+        if sweep.was is not None:
+            cypher = f"{_WITHIN} AND {_WAS[sweep.was]} SET r.retired = $retired"
+            self._run(cypher, **values, retired=sweep.retired)
+
+    def _add(self, number: int, rows: Sequence[Row]) -> None:
+        before = dict[tuple[str, str], str]()
+        for part in _weighed(rows):
+            self._make("Record", [self._columns(number, row, before) for row in part])
+        self.link(number, rows)
+
+    def _columns(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> Values:
+        words = None
+        if row.text or thread_of(row) is not None:
+            words = self.indexed_words(number, row, before) if row.text or row.body else None
+        values = {name: getattr(row, name) for name in Row.__struct_fields__[1:-2]}
+        return values | {
+            "place": (number << SEQ_BITS) + row.seq,
+            "bank": number,
+            "size": len(row.body or b""),
+            "words": words if row.text else None,
+            "terms": words.count(" ") - 1 if words and row.text else 0,
+        }
+
+    def _set_slots(self, number: int, slots: Mapping[str, int]) -> None:
+        """Say who has slots from now on."""
+        there = self._slots(number, list(slots))
+        rows = [
+            {
+                "key": thing_key(number, slot),
+                "bank": number,
+                "place": place,
+                "new": slot not in there,
+            }
+            for slot, place in slots.items()
+        ]
+        self._make("Slot", [row for row in rows if row["new"]])
+        cypher = "MATCH (s:Slot) WHERE s.key = x.key SET s.place = x.place"
+        self._many(cypher, [row for row in rows if not row["new"]], NODES["Slot"])
+
+    def _erase(self, bank: str, number: int, erased: Sequence[int]) -> None:
+        """Empty rows; what follows one in its session or run is indexed without its words."""
+        first, followed = number << SEQ_BITS, list[tuple[tuple[str, str], int]]()
+        for seq in erased:
+            for row in self._at([first + seq]):
+                self.unlink(number, row)
+                thread = thread_of(row)
+                if thread is not None:
+                    followed.append((thread, first + seq))
+        places = [first + seq for seq in erased]
+        self._many(f"MATCH (r:Record) WHERE r.place = x {_EMPTY}", places, "INT64")
+        self.vectors.drop_of(bank, erased)
+        for thread, place in followed:
+            self._index_after(number, thread, place)
+
+    def _index_after(self, number: int, thread: tuple[str, str], place: int) -> None:
+        """Index again what is said next in a session or run, where there is anything."""
+        values = {"first": place + 1, "last": (number << SEQ_BITS) + SEQ_MASK, "value": thread[1]}
+        cypher = f"{_WITHIN} AND {self._said_in(thread[0])} RETURN r.place ORDER BY r.place LIMIT 1"
+        for row in self._at([after for (after,) in self._all(cypher, **values)]):
+            text = words_of(row.body or b"")
+            spoken = Row(
+                seq=row.seq,
+                id=row.id,
+                type=row.type,
+                at=row.at,
+                body=row.body,
+                run=row.run,
+                session=row.session,
+                text=text,
+            )
+            columns = self._columns(number, spoken, {})
+            cypher = "MATCH (r:Record {place: $place}) SET r.words = $words, r.terms = $terms"
+            self._run(cypher, **{name: columns[name] for name in ("place", "words", "terms")})
+
+    def remove(self, bank: str) -> None:
+        self._run("MATCH (s:Side) WHERE s.bank = $bank DELETE s", bank=bank)
+        if self.head(bank) is None:
+            return
+        number = self._number(bank)
+        stretches = [("Record", number, SEQ_BITS), ("TreeNode", number, NODE_BITS)]
+        for table, beneath, bits in (
+            ("Generation", "Vector", SEQ_BITS),
+            ("Blob", "Piece", PIECE_BITS),
+        ):
+            cypher = f"MATCH (n:{table}) WHERE n.bank = $bank RETURN n.number"
+            stretches += [(beneath, each, bits) for (each,) in self._all(cypher, bank=number)]
+            self._run(f"MATCH (n:{table}) WHERE n.bank = $bank DELETE n", bank=number)
+        for table, each, bits in stretches:
+            first = self._start(each, bits)
+            cypher = f"MATCH (n:{table}) WHERE n.place >= $first AND n.place <= $last DELETE n"
+            self._run(cypher, first=first, last=first + (1 << bits) - 1)
+        self._run("MATCH (s:Slot) WHERE s.bank = $bank DELETE s", bank=number)
+        self._run("MATCH (t:Thing) WHERE t.bank = $bank DETACH DELETE t", bank=number)
+        self._run("MATCH (b:Bank {id: $bank}) DELETE b", bank=bank)
+
+    def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
+        number = self._number(bank)
+        first, followed = number << SEQ_BITS, list[tuple[tuple[str, str], int]]()
+        slots = dict[str, int]()
+        for row in rows:
+            place = first + row.seq
+            for thread in (*self._threads_at(place), thread_of(row)):
+                if thread is not None:
+                    followed.append((thread, place))
+            self.forget(number, place)
+            if row.body is None:
+                self.vectors.drop_of(bank, [row.seq])
+            self._add(number, [row])
+            if row.slot is not None and row.retired is None:
+                slots[row.slot] = place
+        self._refuse_taken(number)
+        self._set_slots(number, slots)
+        for thread, place in followed:  # their words hold those of the rows before them
+            self._index_after(number, thread, place)
+
+    def _threads_at(self, place: int) -> Iterator[tuple[str, str] | None]:
+        """Yield what the row at a place is said in, whatever else it holds."""
+        cypher = "MATCH (r:Record {place: $place}) RETURN r.run, r.session"
+        for run, session in self._all(cypher, place=place):
+            yield thread_of(Row(seq=0, id="", type="", at="", body=None, run=run, session=session))
+
+    def _refuse_taken(self, number: int) -> None:
+        """Refuse what was written when two current rows have one slot; the block is over then."""
+        values = {"first": number << SEQ_BITS, "last": (number << SEQ_BITS) + SEQ_MASK}
+        cypher = (
+            f"{_WITHIN} AND r.slot IS NOT NULL AND r.retired IS NULL"
+            " WITH r.slot AS slot, count(*) AS many WHERE many > 1 RETURN slot LIMIT 1"
+        )
+        if self._all(cypher, **values):
+            self._block.over = "a slot was used twice"
+            raise SlotTakenError("a current record for the same key or origin already exists")
+
+    def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
+        start = (self._number(bank) << NODE_BITS) + first
+        rows = [{"place": place, "hash": node} for place, node in enumerate(nodes, start)]
+        cypher = "MATCH (n:TreeNode) WHERE n.place = x RETURN n.place"
+        there = {place for (place,) in self._in(cypher, [row["place"] for row in rows])}
+        self._make("TreeNode", [row for row in rows if row["place"] not in there])
+        cypher = "MATCH (n:TreeNode) WHERE n.place = x.place SET n.hash = x.hash"
+        self._many(cypher, [row for row in rows if row["place"] in there], NODES["TreeNode"])
+
+    def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
+        keys = {name: side_key(bank, name) for name in values}
+        cypher = "MATCH (s:Side) WHERE s.key = x DELETE s"
+        self._many(cypher, list(keys.values()), "STRING")
+        for name, value in values.items():
+            if value is not None:
+                row: dict[str, Any] = {"key": keys[name], "bank": bank, "name": name}
+                self._make("Side", [{**row, "value": value}])
+
+
+def _weighed(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Cut rows into parts that one statement takes."""
+    part, weight = list[Row](), 0
+    for row in rows:
+        size = len(row.body or b"")
+        if part and weight + size > _TOGETHER:
+            yield part
+            part, weight = [], 0
+        part.append(row)
+        weight += size
+    if part:
+        yield part
+
 
 BUSY_MS = 5_000
 """How long others are waited for."""

@@ -1,14 +1,171 @@
 """Running statements on a connection inside a transaction, and reading long answers in parts."""
 
 import os
+import secrets
+import threading
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from satchel.errors import StoreError, UnknownBankError
-from satchel.stores.postgres.errors import DRIVER, translated
-from satchel.stores.postgres.schema import INDEXED
+from satchel.errors import (
+    MissingExtraError,
+    ReadOnlyStoreError,
+    SatchelError,
+    SlotTakenError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    UnknownBankError,
+)
+from satchel.stores.postgres.schema import INDEXED, SLOT_INDEX
+
+try:
+    import psycopg
+    import psycopg.conninfo
+except ImportError as error:
+    raise MissingExtraError(
+        "a store in PostgreSQL needs its driver",
+        hint='Install it: python -m pip install "satchel[postgres]"',
+    ) from error
+
+DRIVER: Any = psycopg
+"""The driver; untyped here, since it is an extra."""
+
+_PASSING = frozenset({"53300", "57P03", "40001", "40P01"})
+"""No room for another connection, still starting, beaten by another, in each other's way."""
+
+_BUSY = frozenset({"55P03", "57014", "40001", "40P01", "53300"})
+_DENIED = frozenset({"28000", "28P01"})
+_MISSING = frozenset({"3F000", "42P01"})
+_CHANGED = frozenset({"42703", "42883"})
+_DAMAGED = frozenset({"XX001", "XX002"})
+
+
+class translated:  # noqa: N801 - used as a function
+    """Turn errors of the driver in a block into ours.
+
+    Args:
+        name: The store's name.
+
+    Raises:
+        StoreError: Which says what to do.
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DRIVER.Error):
+            # Without what it was: a server that cannot be reached is named with its address.
+            raise _ours(error, self._name) from None
+        if isinstance(error, UnicodeDecodeError):
+            raise damaged(self._name, "it contains invalid text") from error
+
+
+def is_passing(error: Any) -> bool:
+    """Tell whether the same may go well in a moment."""
+    return error.sqlstate in _PASSING or _is_starting(error)
+
+
+def _is_starting(error: Any) -> bool:
+    # While it connects, the driver does not say under which code the server refused.
+    said = str(error)
+    return error.sqlstate is None and (
+        "the database system is" in said or "too many clients" in said or "remaining conn" in said
+    )
+
+
+def _ours(error: Any, name: str) -> SatchelError:
+    """Return what to say instead of what PostgreSQL says."""
+    code = error.sqlstate
+    said = (error.diag.message_primary or "").strip() if code else ""
+    if code in _BUSY:
+        return StoreBusyError(
+            "other clients are writing and did not finish in time",
+            file=name,
+            hint="Try again; see pg_stat_activity for the blocking client.",
+        )
+    if code == "23505":
+        if error.diag.constraint_name == SLOT_INDEX:
+            return SlotTakenError("a current record for the same key or origin already exists")
+        return StoreError(f"rejected by the store: {said}", file=name)
+    if code == "53100":
+        return StoreFullError("no space left", file=name, hint="Free disk space and run again.")
+    if code in _DAMAGED:
+        return damaged(name, said)
+    return _refused(code, said, name) or _failed(error, code, said, name)
+
+
+def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
+    if code == "25006":
+        return ReadOnlyStoreError("the server is read-only", file=name)
+    if code == "42501":
+        return ReadOnlyStoreError(
+            f"permission denied for the role: {said}",
+            file=name,
+            hint="Ask the owner of the tables to grant it.",
+        )
+    if code == "25P02":
+        return StoreError(
+            "an earlier statement of this transaction failed",
+            file=name,
+            hint="See: satchel doctor.",
+        )
+    if code in _MISSING:
+        return StoreError(
+            "the tables of the store are missing: its schema was dropped or renamed, or the "
+            "address is wrong",
+            file=name,
+            hint=(
+                "Check the schema and database of the address. To restore a backup: satchel backup "
+                "restore. To create a new store: satchel init"
+            ),
+        )
+    if code in _CHANGED:
+        return StoreError(
+            "the tables of the store are damaged: a column or a function is missing",
+            file=name,
+            hint="Undo the change of the schema, or restore a backup: satchel backup restore."
+            " See: satchel doctor.",
+        )
+    return None
+
+
+def _failed(error: Any, code: str | None, said: str, name: str) -> StoreError:
+    if code in _DENIED or (code is None and "authentication failed" in str(error)):
+        return StoreError("the server rejects the role or its password", file=name)
+    if code == "3D000" or (code is None and "does not exist" in str(error)):
+        return StoreError("no such database or role", file=name)
+    if code is None or code.startswith(("08", "57P")):
+        return gone(name)
+    return StoreError(f"the store failed: {said}", file=name)
+
+
+def gone(name: str) -> StoreError:
+    """Return the error for a server that does not answer, or not any more."""
+    return StoreError(
+        "the server does not respond",
+        file=name,
+        hint="Check that it runs and is reachable. Acknowledged writes are durable.",
+    )
+
+
+def damaged(name: str, what: str) -> StoreDamagedError:
+    """Return the error for tables that do not hold what they have to."""
+    return StoreDamagedError(
+        f"the database is damaged: {what}",
+        file=name,
+        hint="Do not change it, and run: satchel doctor.",
+    )
+
 
 ID_PREFIX = "blake3:"
 MOST_AT_ONCE = 500
@@ -190,3 +347,51 @@ class Statements:
                     connection.execute("ROLLBACK TO whole; RELEASE whole")
             raise
         self._all("RELEASE whole")
+
+
+_MOST = 1_000
+"""Stretches that are remembered; before them a transaction counts as somebody else's."""
+
+
+class OwnTransactions:
+    """The transactions that one store object began."""
+
+    def __init__(self) -> None:
+        self.number = secrets.randbits(62)
+        """What older programs, which compare ``bank.changed_by``, tell this object by."""
+
+        self._lock = threading.Lock()
+        self._stretches: list[list[int]] = []
+
+    def add(self, transaction: int) -> None:
+        """Note a transaction, before it is committed."""
+        with self._lock:
+            position = bisect_right(self._stretches, [transaction]) - 1
+            before = self._stretches[position] if position >= 0 else None
+            if before is not None and before[1] + 1 == transaction:
+                before[1] = transaction
+                return
+            insort(self._stretches, [transaction, transaction])
+            del self._stretches[:-_MOST]
+
+    def stamp(self, snapshot: str) -> int:
+        """Return a number that is another one once somebody else's transaction can be seen.
+
+        Args:
+            snapshot: As ``pg_current_snapshot`` writes it: ``xmin:xmax:running,running``.
+        """
+        _, end, running = snapshot.split(":")
+        with self._lock:
+            last = int(end) - 1
+            while (start := self._start_of(last)) is not None:
+                last = start - 1
+            numbers = sorted(map(int, filter(None, running.split(","))))
+            others = [number for number in numbers if self._start_of(number) is None]
+        return hash((last, *others))
+
+    def _start_of(self, transaction: int) -> int | None:
+        """Return where the stretch begins that a transaction is in."""
+        position = bisect_right(self._stretches, [transaction, transaction + 1]) - 1
+        if position < 0 or transaction > self._stretches[position][1]:
+            return None
+        return self._stretches[position][0]

@@ -11,11 +11,116 @@ one by the rows that were found.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from satchel.ports.rows import Filter, Row
-from satchel.stores import _driving, matching
-from satchel.stores._threads import is_searched, thread_of
-from satchel.stores.postgres.rows import clauses, words_of
-from satchel.stores.postgres.statements import Statements, raw_text, same
+from satchel.crypto.sealed_records import shape_of
+from satchel.errors import InputError
+from satchel.ports.rows import Filter, Row, derive_row
+from satchel.stores import matching
+from satchel.stores.matching import is_searched, thread_of
+from satchel.stores.postgres.statements import (
+    ID_PREFIX,
+    Statements,
+    raw_id,
+    raw_slot,
+    raw_text,
+    same,
+)
+
+LARGE = 1 << 14
+"""Bytes of a record from which on it is fetched alone."""
+
+COLUMNS = (
+    *("seq", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
+    *("user", "agent", "run", "app", "session", "moment", "expires_at"),
+)
+RECORD_TYPES = (
+    *("bigint", "bigint", "bytea", "text", "text", "bytea", "bigint", "bigint", "boolean"),
+    *(["bytea"] * 9),
+)
+"""Of the columns of the table: the bank's number comes first."""
+
+_SAID = ("kind", "user", "agent", "run", "app", "session", "moment", "expires_at")
+"""Columns with what people wrote, kept as bytes."""
+
+_LONG = frozenset(("body", *_SAID))
+_NAMES = {name: f'record."{name}"' for name in COLUMNS}
+SELECT = "SELECT " + ", ".join(_NAMES.values()) + " FROM record"  # noqa: S608 - our own names
+SELECT_SMALL = (
+    f"SELECT octet_length(body) > {LARGE}, "  # noqa: S608 - our own names
+    + ", ".join(
+        f"CASE WHEN octet_length(body) > {LARGE} THEN NULL ELSE {column} END"
+        if name in _LONG
+        else column
+        for name, column in _NAMES.items()
+    )
+    + " FROM record"
+)
+"""Rows without what is long of a large one; the first column says which those are."""
+
+_CURRENT = "record.retired IS NULL"
+
+
+def row_of(found: Sequence[Any]) -> Row:
+    """Return a row of the table.
+
+    Raises:
+        UnicodeDecodeError: If a text in it is none.
+    """
+    values = dict(zip(COLUMNS, found, strict=True))
+    for name in _SAID:
+        if values[name] is not None:
+            values[name] = values[name].decode()
+    values["id"] = ID_PREFIX + values["id"].hex()
+    if values["slot"] is not None:
+        values["slot"] = values["slot"].hex()
+    return Row(**values)
+
+
+def values_of(row: Row, number: int) -> tuple[Any, ...]:
+    """Return what the table holds of a row."""
+    said = (raw_text(getattr(row, name)) for name in _SAID)
+    return (
+        *(number, row.seq, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
+        *(row.hold, raw_slot(row.slot), *said),
+    )
+
+
+def words_of(body: bytes) -> str:
+    """Return the words of a record; none of a damaged one, which others are indexed without."""
+    try:
+        return derive_row(shape_of(body), seq=0, at="", body=body).text or ""
+    except InputError:
+        return ""
+
+
+def clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the conditions of a filter, each with its values."""
+    if wanted.types is not None:
+        yield "record.type = ANY (%s::text[])", [sorted(wanted.types)]
+    if wanted.kinds is not None:
+        yield "record.kind = ANY (%s::bytea[])", [[raw_text(kind) for kind in wanted.kinds]]
+    for name in ("user", "agent", "run", "app", "session"):
+        value = raw_text(getattr(wanted, name))
+        if value is not None:
+            yield same(_NAMES[name]), [value, value]
+    if wanted.slot is not None:
+        yield "record.slot = %s", [raw_slot(wanted.slot)]
+    if wanted.since is not None:
+        yield "record.moment >= %s", [raw_text(wanted.since)]
+    if wanted.until is not None:
+        yield "record.moment < %s", [raw_text(wanted.until)]
+    yield from _standing(wanted)
+
+
+def _standing(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the conditions on what rows are, and were."""
+    then = [] if wanted.as_of is None else [wanted.as_of]
+    if then:
+        yield "record.seq < %s", then
+    if not wanted.retired:
+        yield (f"({_CURRENT} OR record.retired >= %s)" if then else _CURRENT), then
+    if not wanted.held and not then:
+        yield "NOT record.hold", []
+
 
 WORD_TYPES = ("bigint", "bigint", "integer", "boolean", "text", "tsvector")
 
@@ -72,7 +177,7 @@ class Words(Statements):
         terms = {term.expression: term for term in matching.terms_of(text)}
         last = self._all("SELECT max(seq) FROM record WHERE bank = %s", number)[0][0]
         size = 0 if last is None else last + 1
-        few = _driving.FEW
+        few = matching.FEW
         hidden = (
             " AND word.seq NOT BETWEEN %s AND %s" * len(without),
             sum(map(tuple, without), ()),
@@ -81,7 +186,7 @@ class Words(Statements):
         rows = {spread.term: _having(spread, few, size) for spread in spreads}
         totals = self._totals(number) if size <= _WHOLE else None
         found: dict[int, float] = {}
-        for search in _driving.searches(spreads, few):
+        for search in matching.searches(spreads, few):
             phrases = {name: terms[name] for name in search.phrases}
             asked = self._asked(number, search, phrases, wanted, hidden)
             newest = self._all(*asked, max(search.newest, limit))
@@ -101,7 +206,7 @@ class Words(Statements):
     def _asked(
         self,
         number: int,
-        search: _driving.Search,
+        search: matching.Search,
         phrases: dict[str, matching.Term],
         wanted: Filter | None,
         hidden: tuple[str, tuple[Any, ...]],
@@ -131,11 +236,11 @@ class Words(Statements):
 
     def _spread(
         self, number: int, term: matching.Term, hidden: tuple[str, tuple[Any, ...]], most: int
-    ) -> _driving.Spread:
+    ) -> matching.Spread:
         sought = _sought(number, term)
         sql = _SPREAD.format(found=sought.found, narrowed=hidden[0])
         ((rows, reach),) = self._all(sql, number, *sought.values, *hidden[1], most)
-        return _driving.Spread(term.expression, rows, reach)
+        return matching.Spread(term.expression, rows, reach)
 
     def is_searched_by_its_words(self, number: int, row: Row) -> bool:
         """Tell whether the index has of a row what it has to, and nothing else."""
@@ -202,7 +307,7 @@ def _sought(number: int, term: matching.Term) -> _Sought:
     return _Sought(found, (query, pattern), pattern)
 
 
-def _having(spread: _driving.Spread, few: int, size: int) -> int:
+def _having(spread: matching.Spread, few: int, size: int) -> int:
     """Return in how many rows a term is, or may be by how close the newest are together."""
     if spread.rows <= few:
         return spread.rows
@@ -216,7 +321,7 @@ def _estimated(rows: Sequence[Sequence[int]], size: int) -> matching.Totals:
 
 
 def _scored(
-    search: _driving.Search,
+    search: matching.Search,
     phrases: dict[str, matching.Term],
     rows: Sequence[Sequence[int]],
     having: dict[str, int],

@@ -9,9 +9,9 @@ from pathlib import Path
 from notes_kit import files_in
 
 from satchel.conformance.subject import Subject
-from satchel.formats._notes.block import block_of
-from satchel.formats._notes.bullets import Item, lines_of
-from satchel.memory.parts import Component
+from satchel.formats._notes import Item, lines_of
+from satchel.formats.agents_md import block_of
+from satchel.model.values import Component
 from satchel.ports.registry import formats
 
 HERE = Path(__file__).parent

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from satchel.conformance.subject import Subject, sealed
-from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
+from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
 from satchel.ports.registry import formats
 
 HERE = Path(__file__).parent

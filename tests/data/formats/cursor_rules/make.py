@@ -9,8 +9,8 @@ from pathlib import Path
 from notes_kit import files_in
 
 from satchel.conformance.subject import Subject
-from satchel.formats._notes.bullets import Item, lines_of
-from satchel.memory.parts import Component
+from satchel.formats._notes import Item, lines_of
+from satchel.model.values import Component
 from satchel.ports.registry import formats
 
 HERE = Path(__file__).parent

@@ -9,14 +9,9 @@ from typing import Any
 
 import cbor2
 
-from satchel.seal.profiles.pam_sdk_hashing import root_hash
-from satchel.seal.profiles.pam_sdk_writing import (
-    dump_cbor,
-    dump_json,
-    make_document,
-    make_entry,
-)
-from satchel.seal.signing.key import SigningKey
+from satchel.artifact.pam_sdk.layout import root_hash
+from satchel.artifact.pam_sdk.writer import dump_cbor, dump_json, make_document, make_entry
+from satchel.crypto.signatures import SigningKey
 
 HERE = Path(__file__).parent
 AT = "2026-04-0{}T09:30:00+00:00"

@@ -1,1 +1,0 @@
-"""One function for each thing a person can ask; every door calls these and nothing below."""

@@ -1,1 +1,0 @@
-"""The right of access: everything that a bank holds about somebody."""

@@ -1,1 +1,0 @@
-"""Whole agents: who they are, their files, and the file that holds all of one."""

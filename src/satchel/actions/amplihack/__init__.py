@@ -1,1 +1,0 @@
-"""amplihack's own commands and roles, on Satchel's banks: an agent is a bank of its name."""

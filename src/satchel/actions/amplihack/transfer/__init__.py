@@ -1,1 +1,0 @@
-"""Files of amplihack's agents, out of banks and into them."""

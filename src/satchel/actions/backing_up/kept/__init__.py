@@ -1,1 +1,0 @@
-"""What is kept of how backups went: the last run to each destination, and signed receipts."""

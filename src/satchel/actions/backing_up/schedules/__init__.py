@@ -1,1 +1,0 @@
-"""When backups are due, in the foreground and for the system."""

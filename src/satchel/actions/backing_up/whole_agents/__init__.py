@@ -1,1 +1,0 @@
-"""What agents are besides their memory, in backups: taken, put back, tried."""

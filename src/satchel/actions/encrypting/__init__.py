@@ -1,1 +1,0 @@
-"""Encrypting files for somebody, and decrypting what was encrypted to this machine."""

@@ -1,1 +1,0 @@
-"""Agents that are measured: a function, a program, an endpoint, and one that reads."""

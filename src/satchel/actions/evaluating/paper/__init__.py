@@ -1,1 +1,0 @@
-"""The tables of the paper, measured on this implementation."""

@@ -1,1 +1,0 @@
-"""Memory files, as a person asks for them."""

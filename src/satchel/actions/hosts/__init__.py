@@ -1,1 +1,0 @@
-"""Agent hosts that use this memory: their configuration, with us in it or not."""

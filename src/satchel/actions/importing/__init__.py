@@ -1,1 +1,0 @@
-"""Bringing memory in: files, live products, and what was begun before."""

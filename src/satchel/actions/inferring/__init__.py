@@ -1,1 +1,0 @@
-"""What models are for: vectors of a bank's memories, near-duplicates, entities."""

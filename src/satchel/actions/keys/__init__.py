@@ -1,1 +1,0 @@
-"""Putting one key in the place of another, and letting keys go."""

@@ -1,1 +1,0 @@
-"""The verbs on the memories of one bank: remember, change, forget, look at."""

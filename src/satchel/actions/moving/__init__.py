@@ -1,1 +1,0 @@
-"""Memory between banks, files and stores."""

@@ -1,1 +1,0 @@
-"""What an operator does with whole stores: migrating, following, working with a provider."""

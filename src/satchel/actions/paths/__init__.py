@@ -1,1 +1,0 @@
-"""Paths that somebody names: where they may lead."""

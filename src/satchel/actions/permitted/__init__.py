@@ -1,1 +1,0 @@
-"""Who may do what: the one place where every action asks."""

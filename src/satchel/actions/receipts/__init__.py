@@ -1,1 +1,0 @@
-"""Receipts: made of what was done, signed, kept, found again."""

@@ -1,1 +1,0 @@
-"""Serving a store to others: what its servers have to know of each other."""

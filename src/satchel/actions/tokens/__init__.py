@@ -1,1 +1,0 @@
-"""Capability tokens of a bank: issued, handed on, looked at, revoked."""

@@ -1,1 +1,0 @@
-"""Looking after banks: pruning, copying, merging, deleting."""

@@ -1,0 +1,1 @@
+"""The administration of a store: banks, their settings, statistics and health."""

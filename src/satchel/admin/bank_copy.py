@@ -1,0 +1,628 @@
+"""Carrying the records of one bank into another of the same store, as one import.
+
+Records keep their bytes and ids and get new leaves. What was said of them comes with them, so that
+each stands in the other bank as it stood in its own at one moment; what came with an import stays
+with that import's source record. All of it becomes visible together. When it is cut short, doing
+it again goes on from there.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from satchel.bank.banks import made_bank
+from satchel.bank.connections import has_store, open_ledger, opened_store, witness_of
+from satchel.bank.open_bank import banks_called, find_bank, is_here, is_on_its_way, name_of
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import BankExistsError, SlotTakenError, UnknownBankError, UsageError
+from satchel.ledger import acceptance
+from satchel.ledger.erasure import ERASABLE, blobs_named
+from satchel.ledger.heads import BankStanding
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.projection import MOST_IN_GROUP
+from satchel.ledger.records import Logged
+from satchel.ledger.transaction import closing
+from satchel.ledger.view import View
+from satchel.model.records import Source, State, Status
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.model.values import TrustClass
+from satchel.ports.blobs import verified
+from satchel.ports.rows import HOLDS, RETIRING, Filter
+from satchel.ports.store import Store
+
+_PROVIDER, _FORMAT, _MARK = "satchel", "bank", "carried"
+_OWN = ""
+"""Stands for the import of what came with none."""
+
+
+class Arrivals:
+    """Which source record each record stays with in the target, for one moment of the origin.
+
+    Args:
+        view: The origin.
+        there: The target.
+        how: The options, which have to be those of one that was cut short.
+
+    Raises:
+        UsageError: If one was begun with other options.
+    """
+
+    def __init__(self, view: View, there: View, how: dict[str, Any]) -> None:
+        head = view.head
+        self.external = view.standing is BankStanding.UNTRUSTED
+        """Whether what the origin says of trust counts for nothing."""
+
+        self.new: list[Sealed] = []
+        """Source records that are to be added before the next records."""
+
+        self.promoted: list[Sealed] = []
+        """What gives whole imports a higher trust, to be added once they are complete."""
+
+        self._moment = {"bank": head.bank, "size": head.size, "root": head.root, **how}
+        self._batches = dict[str, str]()
+        for name in there.open_imports():
+            mark = mark_of(there.get([name])[name])
+            if mark.get("bank") == head.bank and _is_moment(mark, view):
+                self._go_on(name, mark, how)
+        if _OWN not in self._batches:
+            self._begin(_OWN, TrustClass.EXTERNAL if self.external else None)
+
+    @property
+    def size(self) -> int:
+        """How long the origin's log was at the moment that is carried."""
+        return int(self._moment["size"])
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of the source records in the target, each once."""
+        return list(dict.fromkeys(self._batches.values()))
+
+    def name_for(self, view: View, there: View, logged: Logged) -> str:
+        """Return the id of the source record that a record stays with in the target."""
+        place = logged.row.batch
+        if not place or self.external:
+            return self._batches[_OWN]
+        source = view.told_at([place])[place]
+        name = source.record.id
+        if name not in self._batches:
+            self._take(there, name, source)
+            said = view.said_of(name, self.size)
+            again = (_promoted(one, self._batches[name]) for one in said)
+            self.promoted += [record for record in again if record is not None]
+        return self._batches[name]
+
+    def _take(self, there: View, name: str, source: Logged) -> None:
+        if name in there.open_imports():  # one that was cut short
+            self._batches[name] = name
+        elif there.places([name]):
+            assert isinstance(source.model, Source)  # noqa: S101 - the fold takes no others
+            self._begin(name, source.model.trust)
+        else:
+            self._batches[name] = name
+            self.new.append(source.record)
+
+    def _begin(self, name: str, trust: TrustClass | None) -> None:
+        """Have a source record made for what came with an import of the origin, or with none."""
+        mark = {**self._moment, **({"import": name} if name else {})}
+        container = {_MARK: mark}
+        record = seal(
+            Source(provider=_PROVIDER, format=_FORMAT, trust=trust, container=container, at=now())
+        )
+        self._batches[name] = record.id
+        self.new.append(record)
+
+    def _go_on(self, name: str, mark: dict[str, Any], how: dict[str, Any]) -> None:
+        """Go on with the moment of one that was cut short."""
+        if {key: mark.get(key) for key in how} != how:
+            options = f"--on-conflict {mark.get('on_conflict')}"
+            options += " --retired" if mark.get("retired") else ""
+            raise UsageError(
+                "an earlier run was interrupted, and was started with other options",
+                hint=f"Run it again with the original options: {options}.",
+            )
+        self._batches[str(mark.get("import", _OWN))] = name
+        self._moment = {key: mark[key] for key in self._moment}
+
+
+def is_begun(there: View, origin: str) -> bool:
+    """Tell whether a bank was begun to be carried into another, and that was cut short."""
+    sources = there.get(there.open_imports()).values()
+    return any(mark_of(source).get("bank") == origin for source in sources)
+
+
+def mark_of(logged: Logged) -> dict[str, Any]:
+    """Return what the source record of a carrying says of where it comes from."""
+    model = logged.model
+    if not isinstance(model, Source) or (model.provider, model.format) != (_PROVIDER, _FORMAT):
+        return {}  # what a file says around its records is kept in the same place
+    mark = model.container.get(_MARK)
+    return mark if isinstance(mark, dict) else {}
+
+
+def _is_moment(mark: dict[str, Any], view: View) -> bool:
+    """Tell whether a mark is of a moment of this bank: what is in a log may say anything."""
+    size = mark.get("size")
+    sound = isinstance(size, int) and 0 < size <= view.head.size
+    return sound and isinstance(mark.get("root"), str)
+
+
+def _promoted(logged: Logged, target: str) -> Sealed | None:
+    """Return that a whole import was given a higher trust, said of the one here."""
+    model = logged.model
+    if not isinstance(model, Status) or model.state != "promoted":
+        return None
+    if model.target == target:
+        return logged.record
+    return seal(Status(target=target, state="promoted", reason=model.reason, actor=model.actor))
+
+
+GROUP = 1_000
+"""Records that are looked at, and added, together."""
+
+_WAS_SO = "as in the bank it came from"
+
+Progress = Callable[[int, int], None]
+"""Told of the places of the log that were looked at, and how many there are."""
+
+
+class OnConflict(StrEnum):
+    """What to do with a record when the other bank has a current one for the same thing."""
+
+    SKIP = "skip"
+    OVERWRITE = "overwrite"
+    ERROR = "error"
+
+
+class Carried(msgspec.Struct, kw_only=True):
+    """What was carried, or would be."""
+
+    records: int = 0
+    """Those that the other bank lacked, retired ones included."""
+
+    there: int = 0
+    """Those that it has already, or that were erased there."""
+
+    kept: int = 0
+    """Those that were left out since it has another one for the same thing."""
+
+    replaced: int = 0
+    """Those that took the place of another one."""
+
+    blobs: int = 0
+    dry_run: bool = False
+
+
+class _Part(NamedTuple):
+    """A record, and what of it is to be added."""
+
+    logged: Logged
+    adds: list[Sealed]
+    """The record and the status records that go with it, or none of them."""
+
+
+@dataclass(kw_only=True)
+class Carrier:
+    """One bank on its way into another.
+
+    Args:
+        store: Where both are.
+        origin: The bank that is read.
+        target: The bank that it goes into.
+        on_conflict: What to do where both speak of the same thing.
+        retired: Whether records that are no longer current come along; parents of others always do.
+    """
+
+    store: Store
+    origin: Ledger
+    target: Ledger
+    on_conflict: OnConflict = OnConflict.SKIP
+    retired: bool = False
+    done: Carried = field(default_factory=Carried)
+    _arrivals: Arrivals = field(init=False)
+
+    def plan(self, *, progress: Progress | None = None) -> Carried:
+        """Return what would be carried; nothing is changed.
+
+        Raises:
+            SlotTakenError: If there is a conflict and that is an error.
+            VerificationError: If the store is not what was signed.
+        """
+        return self._walk(writes=False, progress=progress)
+
+    def carry(self, *, progress: Progress | None = None) -> Carried:
+        """Carry the records, and make them visible all at once.
+
+        Raises:
+            SlotTakenError: If there is a conflict and that is an error: then nothing was written.
+                Also if one arose at the very end: do it again.
+            UsageError: If one that was cut short was begun with other options.
+            ReadOnlyStoreError: If no key may add to the target here.
+            VerificationError: If the store is not what was signed.
+            StoreError: If it cannot be written; do it again to go on.
+        """
+        if self.on_conflict is OnConflict.ERROR:
+            self._walk(writes=False, progress=None)
+        return self._walk(writes=True, progress=progress)
+
+    def _walk(self, *, writes: bool, progress: Progress | None) -> Carried:
+        self.done = Carried(dry_run=not writes)
+        how = {"on_conflict": str(self.on_conflict), "retired": self.retired}
+        with self.origin.reading() as view, self.target.reading() as there:
+            arrivals = self._arrivals = Arrivals(view, there, how)
+            wanted = Filter(as_of=arrivals.size, retired=self.retired, held=True)
+            needed, graves = _ancestors(view, wanted)
+        place = -1
+        while place < self._arrivals.size - 1:
+            with self.origin.reading() as view, self.target.reading() as there:
+                found, place = self._next(view, place, needed)
+                parts = self._chosen(view, there, found)
+                names = [arrivals.name_for(view, there, part.logged) for part in parts]
+            if writes:
+                self._put(parts, names)
+            if progress is not None:
+                progress(place + 1, self._arrivals.size)
+        if writes:
+            self._close(graves)
+        return self.done
+
+    def _next(self, view: View, after: int, needed: set[str]) -> tuple[list[Logged], int]:
+        """Return the records that come next, and how far the log was looked at for them."""
+        wanted, found = Filter(as_of=self._arrivals.size, retired=True, held=True), list[Logged]()
+        for logged in view.scan(wanted, after=after):
+            after = logged.seq
+            if logged.row.type not in ERASABLE:
+                continue
+            if self.retired or logged.row.retired is None or logged.record.id in needed:
+                found.append(logged)
+            if len(found) == GROUP:
+                return found, after
+        return found, self._arrivals.size - 1
+
+    def _chosen(self, view: View, there: View, found: Sequence[Logged]) -> list[_Part]:
+        """Return what is to be added of some records, and those that were added before."""
+        known = there.places([logged.record.id for logged in found])
+        shown = there.get(list(known))
+        parts = list[_Part]()
+        for logged in found:
+            name = logged.record.id
+            pending = name in known and name not in shown and there.erasure(name) is None
+            if (name in known and not pending) or there.erasure(name) is not None:
+                self.done.there += 1
+                continue
+            conflict = self._conflict(there, logged)
+            if conflict is None:
+                if pending:
+                    parts.append(
+                        _Part(logged, [_status(name, "rejected", "another memory was there")])
+                    )
+                continue
+            self.done.records += 1
+            said = [] if pending else [*_whole(view, logged), *self._said_of(view, logged)]
+            parts.append(_Part(logged, [*said, *conflict]))
+        return parts
+
+    def _conflict(self, there: View, logged: Logged) -> list[Sealed] | None:
+        """Return what is said of another record for the same thing; None where that one stays."""
+        slot, retired = logged.row.slot, logged.row.retired
+        other = there.current(slot) if slot is not None and retired is None else None
+        if other is None or other.record.id == logged.record.id:
+            return []
+        if self.on_conflict is OnConflict.ERROR:
+            raise SlotTakenError(
+                "both banks have a current record for the same key or origin",
+                field=logged.record.id,
+                hint=f"The other is {other.record.id}. Use --on-conflict skip or overwrite.",
+            )
+        if self.on_conflict is OnConflict.SKIP:
+            self.done.kept += 1
+            return None
+        self.done.replaced += 1
+        return [
+            _status(other.record.id, "superseded", "merged from another bank", logged.record.id)
+        ]
+
+    def _said_of(self, view: View, logged: Logged) -> list[Sealed]:
+        """Return the status records by which a record stands here as it did there.
+
+        Those that name it come as they are. What was said of its whole import is said of it alone.
+        """
+        row, size = logged.row, self._arrivals.size
+        said = [
+            one
+            for one in view.said_of(row.id, size)
+            # What an untrusted owner promoted is promoted nowhere else.
+            if not (self._arrivals.external and _state_of(one) == "promoted")
+        ]
+        retired = hold = False
+        for state in map(_state_of, said):
+            retired = state in RETIRING or (retired and state != "restored")
+            hold = HOLDS.get(state, hold)
+        more = list[State]()
+        if retired != (row.retired is not None):
+            ended = view.retirement(row, size)
+            more.append(_as_state(ended.state) if ended is not None else "restored")
+        if hold != row.hold:
+            more.append("quarantined" if row.hold else "released")
+        again = [_status(row.id, state, _WAS_SO) for state in more]
+        return [*(one.record for one in said), *again]
+
+    def _put(self, parts: Sequence[_Part], names: Sequence[str]) -> None:
+        """Add some records, with what belongs to them beside the log."""
+        if not any(part.adds for part in parts):
+            return
+        self.target.append(self._arrivals.new)
+        self._arrivals.new.clear()
+        ids = [part.logged.record.id for part in parts]
+        self._put_blobs(set().union(*(blobs_named(part.logged.record.body) for part in parts)))
+        groups = dict[str, list[Sealed]]()
+        for part, name in zip(parts, names, strict=True):
+            # A record and what is said of it are never parted.
+            if len(groups.setdefault(name, [])) + len(part.adds) > MOST_IN_GROUP:
+                self.target.append(groups.pop(name), batch=name)
+            groups.setdefault(name, []).extend(part.adds)
+        for name, records in groups.items():
+            self.target.append(records, batch=name)
+        self._put_vectors(ids)
+
+    def _put_blobs(self, named: set[str]) -> None:
+        here, there = self.origin.bank, self.target.bank
+        with self.store.writing() as writing:
+            blobs = writing.blobs
+            if next(iter(blobs.listed(here)), None) is None:
+                return
+            for digest in sorted(named):
+                if blobs.has(here, digest) and not blobs.has(there, digest):
+                    blobs.put(there, verified(blobs.get(here, digest), digest))
+                    self.done.blobs += 1
+
+    def _put_vectors(self, ids: Sequence[str]) -> None:
+        here, there = self.origin.bank, self.target.bank
+        if not self.store.traits.vectors:
+            return
+        with self.store.writing() as writing:
+            vectors = writing.vectors
+            for generation in vectors.generations(here):
+                found = vectors.get(here, generation, ids)
+                if found:
+                    vectors.put(there, generation, found)
+
+    def _close(self, graves: set[str]) -> None:
+        """Make all of it visible, with what was said of whole imports, and of erased parents."""
+        with self.origin.reading() as view, self.target.reading() as there:
+            known = there.places(list(graves))
+            erasures = [view.erasure(name) for name in sorted(graves - known.keys())]
+            open_ = set(there.open_imports())
+        closings = [closing(name, now()) for name in self._arrivals.names if name in open_]
+        tombs = [one.record for one in erasures if one is not None]
+        if tombs:
+            with self.target.reading() as there:
+                there_ = there.places([tomb.id for tomb in tombs])
+            tombs = [tomb for tomb in tombs if tomb.id not in there_]
+        self.target.append([*closings, *self._arrivals.promoted, *tombs])
+
+
+def _ancestors(view: View, wanted: Filter) -> tuple[set[str], set[str]]:
+    """Return the retired records that some are derived from, and those that are erased."""
+    needed, graves = set[str](), set[str]()
+    records = view.scan(wanted)
+    while some := list(islice(records, GROUP)):
+        waiting = set(chain.from_iterable(map(_parents, some)))
+        while waiting:
+            found = view.get(sorted(waiting))
+            graves |= {name for name in waiting - found.keys() if view.erasure(name) is not None}
+            older = {name: one for name, one in found.items() if one.row.retired is not None}
+            waiting = set(chain.from_iterable(map(_parents, older.values()))) - needed - graves
+            needed |= older.keys()
+            waiting -= needed
+    return needed, graves
+
+
+def _whole(view: View, logged: Logged) -> Iterator[Sealed]:
+    """Yield a record; a redacted form behind the record that allows it."""
+    redaction = view.redaction(logged.record.id)
+    if redaction is not None:
+        yield redaction.record
+    yield logged.record
+
+
+def _parents(logged: Logged) -> Iterator[str]:
+    return iter(getattr(logged.model, "parent_ids", ()))
+
+
+def _state_of(logged: Logged) -> str:
+    return logged.model.state if isinstance(logged.model, Status) else ""
+
+
+def _as_state(state: str) -> State:
+    return msgspec.convert(state, resolved(State))  # type: ignore[no-any-return]
+
+
+def _status(target: str, state: State, reason: str, by: str | None = None) -> Sealed:
+    return seal(Status(target=target, state=state, reason=reason, by=by, at=now()))
+
+
+_FOUNDING = 2
+"""Records of a bank that nothing was added to yet."""
+"""Told of the places of the log that were looked at, and how many there are."""
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one bank in another."""
+
+    bank: str
+    """The id of the bank that it is in now."""
+
+    name: str | None
+    carried: Carried
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """A bank that is gone, or would be."""
+
+    id: str
+    name: str | None = None
+    records: dict[str, int] = {}
+    """How many of each type there were."""
+
+    blobs: int = 0
+    dry_run: bool = False
+
+
+def copy_bank(
+    settings: Settings,
+    wanted: str,
+    name: str,
+    owner: SigningKey,
+    *,
+    retired: bool = False,
+    progress: Progress | None = None,
+) -> Copied:
+    """Make a bank with the memories of another, under its own id and log.
+
+    Args:
+        settings: The surroundings.
+        wanted: The bank, as ``find_bank`` takes it.
+        name: What the new one is called. One that an earlier copying left unfinished is gone on
+            with.
+        owner: Who owns the new one.
+        retired: Whether what is no longer current comes along.
+        progress: Told how far it is.
+
+    Raises:
+        UsageError: If a bank has the name, or it is empty.
+    """
+    require_owner(settings, "banks")
+    if not name.strip():
+        raise UsageError("a bank name must not be empty", field="name")
+    with opened_store(settings) as store:
+        origin = find_bank(store, wanted)
+        target = _unfinished(settings, store, origin, name)
+        if target is None:
+            target = made_bank(settings, store, name, owner).bank
+        carrier = _carrier(settings, store, origin, target, writes=True)
+        carrier.retired = retired
+        return _copied(store, target, carrier.carry(progress=progress))
+
+
+def merge_banks(
+    settings: Settings,
+    wanted: str,
+    into: str,
+    *,
+    on_conflict: OnConflict = OnConflict.SKIP,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Copied:
+    """Carry the current memories of one bank into another; the first stays as it is.
+
+    Args:
+        settings: The surroundings.
+        wanted: The bank that is read.
+        into: The bank that is added to.
+        on_conflict: What to do where both have a current record for the same thing.
+        dry_run: Only count.
+        progress: Told how far it is.
+
+    Raises:
+        UsageError: If the two are the same.
+        SlotTakenError: If there is a conflict and that is an error.
+    """
+    require_owner(settings, "banks")
+    with opened_store(settings, read_only=dry_run) as store:
+        origin, target = find_bank(store, wanted), find_bank(store, into)
+        if origin == target:
+            raise UsageError("a bank cannot be merged into itself", field="into")
+        carrier = _carrier(settings, store, origin, target, writes=not dry_run)
+        carrier.on_conflict = on_conflict
+        done = carrier.plan(progress=progress) if dry_run else carrier.carry(progress=progress)
+        return _copied(store, target, done)
+
+
+def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Deleted:
+    """Remove a bank from the store, whole, with what is beside its log; nothing is left of it.
+
+    This machine does not miss it then. A bank that is gone already, and is only missed, is named
+    by its whole id; so is one of which a copy to this store is not complete.
+
+    Args:
+        settings: The surroundings.
+        wanted: The bank, as ``find_bank`` takes it.
+        dry_run: Only say what would go.
+
+    Raises:
+        UnknownBankError: If there is none, and none is missed.
+        StoreError: If it cannot be written; then it is there, unless only the files could not be
+            rid of its bytes: do it again then.
+    """
+    require_owner(settings, "banks")
+    witness = witness_of(settings)
+    if not has_store(settings):
+        raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
+    with opened_store(settings, read_only=dry_run, lost=True) as store:
+        missed = witness.knows(wanted)
+        with store.reading() as reader:
+            begun = is_on_its_way(reader, wanted)
+            gone = missed and not begun and not is_here(reader, wanted)
+        if gone:
+            found = Deleted(id=wanted, dry_run=dry_run)
+        else:
+            bank = wanted if begun else find_bank(store, wanted)
+            found = _counted(store, bank, dry_run=dry_run)
+        if not dry_run:
+            with store.writing() as writing:
+                writing.remove(found.id)
+            if not begun:  # what was on its way here was never this machine's to miss
+                acceptance.forget(store, found.id, witness=witness)
+            store.scrub()
+        return found
+
+
+def _counted(store: Store, bank: str, *, dry_run: bool) -> Deleted:
+    with store.reading() as reader:
+        return Deleted(
+            id=bank,
+            name=name_of(reader, bank),
+            records=reader.counts(bank),
+            blobs=sum(1 for _ in reader.blobs.listed(bank)),
+            dry_run=dry_run,
+        )
+
+
+def _unfinished(settings: Settings, store: Store, origin: str, name: str) -> str | None:
+    """Return a bank of a name that a copying did not finish; None where the name is free.
+
+    Raises:
+        UsageError: If the name is that of a bank that is in use.
+    """
+    named = banks_called(store, name)
+    for bank in named:
+        with open_ledger(settings, store, bank).reading() as view:
+            begun = is_begun(view, origin)
+            if bank != origin and (begun or view.head.size == _FOUNDING):
+                return bank
+    if named:
+        raise BankExistsError(f"a bank named {name!r} already exists", field="name")
+    return None
+
+
+def _carrier(
+    settings: Settings, store: Store, origin: str, target: str, *, writes: bool
+) -> Carrier:
+    return Carrier(
+        store=store,
+        origin=open_ledger(settings, store, origin),
+        target=open_ledger(settings, store, target, writes=writes),
+    )
+
+
+def _copied(store: Store, target: str, done: Carried) -> Copied:
+    with store.reading() as reader:
+        return Copied(bank=target, name=name_of(reader, target), carried=done)

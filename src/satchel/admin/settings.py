@@ -1,0 +1,204 @@
+"""The configuration of a bank: what holds for it, changing it, and carrying it as a document.
+
+A bank carries its own settings in its log, as a ``config`` record that no key has to be asked for:
+so they go wherever its log goes, and their history stays. What the configuration file of a machine
+says of a bank wins over them there. Source: docs/decisions/0024.
+"""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.bank.effective_settings import (
+    MARK,
+    VERSION,
+    effective,
+    members,
+    of_file,
+    over,
+    profile_of,
+    understood,
+)
+from satchel.bank.open_bank import SETTINGS, OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.files import nearest
+from satchel.config.path_permissions import file_to_read, file_to_write
+from satchel.config.tables import BankSettings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.json_reader import JsonReader
+from satchel.crypto.sealed_records import seal
+from satchel.errors import LimitError, MalformedError, UsageError
+from satchel.ledger.view import View
+from satchel.model.records import Config
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.output import Outlet
+
+MOST_BYTES = 2**18
+"""Size of a document."""
+
+
+class BankConfigured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The configuration of a bank, as it was shown, changed or carried."""
+
+    bank: str
+    name: str | None = None
+    settings: dict[str, Any] = {}
+    """What holds, all told."""
+
+    origins: dict[str, str] = {}
+    """Where each of them comes from: ``file``, ``bank``, or ``profile NAME``."""
+
+    document: dict[str, Any] = {}
+    """The same to be carried, with what no version here understands."""
+
+    path: str | None = None
+    """The file that was read."""
+
+    output: str | None = None
+    """The file that was written."""
+
+    is_changed: bool = False
+    """Whether something was written to the bank."""
+
+
+def show_config(bank: OpenBank) -> BankConfigured:
+    """Return what holds for a bank, and where each of it comes from."""
+    require_owner(bank.settings, "bank settings")
+    with bank.ledger.reading() as view:
+        return _shown(bank, view)
+
+
+def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigured:
+    """Change the settings that a bank carries.
+
+    Args:
+        bank: Where.
+        values: By name; None takes a setting away.
+
+    Raises:
+        UsageError: If there is no such setting, or a value is none of it.
+    """
+    require_owner(bank.settings, "bank settings")
+    known = BankSettings.__struct_fields__
+    unknown = next((name for name in values if name not in known), None)
+    if unknown is not None:
+        what = f"unknown setting {unknown!r}"
+        raise UsageError(what, field=unknown, hint=nearest(unknown, known))
+    with bank.ledger.reading() as view:
+        document = bank.document(view) or {MARK: VERSION}
+    settings = {**document.get("settings", {}), **values}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    try:
+        msgspec.convert(
+            {name: settings[name] for name in values if name in settings}, resolved(BankSettings)
+        )
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error), field=", ".join(values)) from None
+    return _kept(bank, {**document, "settings": settings})
+
+
+def export_config(
+    bank: OpenBank, path: Path | Outlet, *, overwrite: bool = False
+) -> BankConfigured:
+    """Write the configuration of a bank to a file of its own, beside an archive of its memory.
+
+    The document says what holds here, the profile included, as canonical JSON. Imported into
+    another bank and exported again it is the same, byte for byte.
+
+    Raises:
+        TargetError: If it cannot be written.
+    """
+    require_owner(bank.settings, "bank settings")
+    with bank.ledger.reading() as view:
+        shown = _shown(bank, view)
+    with (
+        file_to_write(bank.settings, path) as outlet,
+        outlet.writing(overwrite=overwrite) as stream,
+    ):
+        stream.write(canonical(shown.document) + b"\n")
+    return msgspec.structs.replace(shown, path=str(path))
+
+
+def import_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigured:
+    """Give a bank the configuration of a document; members that are not known here are kept.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        MalformedError: If it is no such document, or a member has the wrong shape.
+        LimitError: If it is too large.
+    """
+    require_owner(bank.settings, "bank settings")
+    with file_to_read(bank.settings, path) as file, reading(file) as stream:
+        data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise LimitError(f"a bank configuration can have at most {MOST_BYTES:,} bytes")
+        document = _value(data, str(path))
+        if not isinstance(document, dict):
+            raise MalformedError("not a bank configuration")
+        understood(document)
+    done = _kept(bank, document)
+    return msgspec.structs.replace(done, path=str(path))
+
+
+def _value(data: bytes, name: str) -> Any:
+    reader = JsonReader(io.BytesIO(data), name)
+    value = reader.value()
+    reader.end()
+    return value
+
+
+def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigured:
+    """Log a document, unless the bank has the very same."""
+    data = canonical(document)
+    if len(data) > MOST_BYTES:
+        raise LimitError(f"a bank configuration can have at most {MOST_BYTES:,} bytes")
+    with bank.ledger.reading() as view:
+        is_changed = canonical(bank.document(view)) != data
+    if is_changed:
+        payload = {"bank": bank.id, "document": document}
+        limits = bank.settings.options.limits
+        record = seal(Config(action=SETTINGS, payload=payload, at=now()), limits=limits)
+        bank.ledger.append([record])
+    return msgspec.structs.replace(show_config(bank), is_changed=is_changed)
+
+
+def _shown(bank: OpenBank, view: View) -> BankConfigured:
+    options, own = bank.settings.options, bank.own_config(view)
+    document = bank.document(view)
+    carried = own.settings if own is not None else BankSettings()
+    here = of_file(options, bank.id, bank.name)
+    settings = effective(options, bank.id, bank.name, own)
+    profile = profile_of(options, settings.profile, own)
+    sources = [(f"profile {settings.profile}", profile), ("bank", carried), ("file", here)]
+    origins = {name: where for where, each in sources if each for name in members(each)}
+    if settings.profile is not None:
+        origins.setdefault("profile", "file")
+    return BankConfigured(
+        bank=bank.id,
+        name=bank.name,
+        settings=members(settings),
+        origins=dict(sorted(origins.items())),
+        document=_document(document, over(here, carried), settings.profile, profile),
+    )
+
+
+def _document(
+    carried: dict[str, Any], settings: BankSettings, name: str | None, profile: Any
+) -> dict[str, Any]:
+    """Return a document of what holds, over what the bank carries and nobody here understands."""
+    found: dict[str, Any] = {**carried, MARK: VERSION}
+    held = members(settings) | ({"profile": name} if name is not None else {})
+    kept = found.get("settings", {})
+    if held or kept:
+        found["settings"] = {**kept, **held}
+    if profile is not None:
+        before = found.get("profile") or {}
+        unknown = before if before.get("name") == name else {}
+        inner = {**unknown.get("settings", {}), **members(profile)}
+        found["profile"] = {**unknown, "name": name, "settings": inner}
+    return found

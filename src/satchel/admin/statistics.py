@@ -1,0 +1,165 @@
+"""What a bank holds, in numbers."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from satchel.bank.connections import local_path
+from satchel.bank.listing import Progress
+from satchel.bank.memory import CURRENT, notes_of, state_of
+from satchel.bank.open_bank import OpenBank
+from satchel.config.options import FEW_FOR_MODELS, OnProgress
+from satchel.model.entries import Entry
+from satchel.model.times import now
+from satchel.model.values import Component
+from satchel.ports.operations import Options, operation
+from satchel.ports.rows import Filter
+from satchel.recall.embedding import Lacking, VectorStats
+from satchel.runtime.private_files import database_files
+
+_MONTH = len("2026-01")
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """A bank in numbers."""
+
+    id: str
+    name: str | None
+    records: int
+    """In its log, of all types; for the holder of a token, those that can be seen."""
+
+    memories: int
+    """That are current and not held back."""
+
+    types: dict[str, int]
+    """Of those, by component."""
+
+    users: dict[str, int]
+    """Of those, by the user that they belong to; most first."""
+
+    providers: dict[str, int]
+    """Of those, by the product that they come from; most first."""
+
+    tags: dict[str, int]
+    """Of those, by label; most first."""
+
+    states: dict[str, int]
+    """All memories, those in the past too, by state."""
+
+    held: int
+    """In quarantine."""
+
+    logged: dict[str, int]
+    """Records of the log by type, as the signed head counts them."""
+
+    imports: int
+    oldest: str | None
+    """When the first of the current memories happened or was made."""
+
+    newest: str | None
+    months: dict[str, int]
+    """Of the current memories, by the month (``2026-01``) in which they happened or were made."""
+
+    changed_at: str
+    """When the log was last written to."""
+
+    bytes: int
+    """Of the memories as they were sealed, those in the past too."""
+
+    store_bytes: int | None
+    """Of the store's files, with all its banks; None where it is no file here, or for a holder."""
+
+    vectors: VectorStats | None = None
+    """Those that it uses; None while it has none."""
+
+    notes: list[str] = []
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
+
+
+def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
+    """Count a bank's memories, each proved to be in the log.
+
+    Args:
+        bank: The bank.
+        progress: Told how many places of the log were looked at, and of how many.
+    """
+    with bank.asked("stats").ledger.reading() as view:
+        head, moment = view.head, now()
+        types, users, providers = Counter[str](), Counter[str](), Counter[str]()
+        tags, states, months = Counter[str](), Counter[str](), Counter[str]()
+        held, size, oldest, newest = 0, 0, None, None
+        lacking, logged_types = Lacking(view), Counter[str](head.counts if view.is_whole else {})
+        wanted = Filter(types=frozenset(Component), retired=True, held=True)
+        for logged in view.scan(wanted):
+            row, entry = logged.row, logged.model
+            if progress is not None:
+                progress(row.seq, head.size)
+            state = state_of(view, logged, moment=moment)
+            states[state] += 1
+            held += row.hold
+            if not view.is_whole:
+                logged_types[row.type] += 1
+            size += len(logged.record.body)
+            if state != CURRENT or row.hold or not isinstance(entry, Entry):
+                continue
+            types[row.type] += 1
+            lacking.take(row.id)
+            if row.user is not None:
+                users[row.user] += 1
+            if entry.origin is not None and entry.origin.provider is not None:
+                providers[entry.origin.provider] += 1
+            tags.update(set(entry.tags))
+            if row.moment is not None:
+                oldest = row.moment if oldest is None else min(oldest, row.moment)
+                newest = row.moment if newest is None else max(newest, row.moment)
+                months[row.moment[:_MONTH]] += 1
+        vectors, notes = lacking.stats, notes_of(view)
+    return Stats(
+        id=bank.id,
+        name=bank.name,
+        records=logged_types.total(),
+        memories=types.total(),
+        types=_most_first(types),
+        users=_most_first(users),
+        providers=_most_first(providers),
+        tags=_most_first(tags),
+        states=_most_first(states),
+        held=held,
+        logged=dict(sorted(logged_types.items())),
+        imports=logged_types["source"],
+        oldest=oldest,
+        newest=newest,
+        months=dict(sorted(months.items())),
+        changed_at=head.at,
+        bytes=size,
+        store_bytes=_store_bytes(local_path(bank.settings.store)) if bank.bearer is None else None,
+        vectors=vectors,
+        notes=notes,
+    )
+
+
+def _most_first(counted: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _store_bytes(path: Path | None) -> int | None:
+    if path is None:
+        return None
+    if path.is_dir():
+        return sum(found.stat().st_size for found in path.iterdir() if found.is_file())
+    return sum(found.st_size for found in database_files(path).values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOptions(Options):
+    """How to count."""
+
+    progress: OnProgress = None
+
+
+@operation(StatsOptions, name="stats", example="satchel stats", absent={"mcp": FEW_FOR_MODELS})
+def show_stats(bank: OpenBank, options: StatsOptions) -> Stats:
+    """Count what a bank holds. Every memory is verified."""
+    return stats(bank, progress=options.progress)

@@ -1,0 +1,1 @@
+"""Whole agents: memory, conversations, files and settings, exported and imported."""

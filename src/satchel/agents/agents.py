@@ -1,0 +1,198 @@
+"""The agents that the configuration names: what each consists of."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.bank.connections import has_store, opened_store
+from satchel.bank.open_bank import find_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.files import activate, is_yaml, read_file, with_table
+from satchel.config.settings import Settings
+from satchel.config.tables import AgentSettings
+from satchel.errors import ConfigError, SatchelError, UnknownAgentError
+from satchel.runtime.input import reading
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One agent."""
+
+    id: str
+    name: str
+    bank: str
+    """The name or id of the bank with its memory."""
+
+    model: str | None = None
+    workspace: str | None = None
+    """The folder with its files."""
+
+    archived: bool = False
+    config: dict[str, Any] = {}
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder with its files; None for none."""
+        return None if self.workspace is None else Path(self.workspace)
+
+
+class AgentLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One agent in a listing."""
+
+    id: str
+    name: str
+    bank: str
+    model: str | None = None
+    workspace: str | None = None
+    archived: bool = False
+    problem: str | None = None
+    """Why its memory is not to be found."""
+
+
+def list_agents(settings: Settings) -> list[AgentLine]:
+    """Return the agents, by id; active ones are those that are not archived."""
+    require_owner(settings, "agent")
+    lines = []
+    for one in sorted(settings.options.agents):
+        agent = agent_called(settings, one)
+        lines.append(
+            AgentLine(
+                id=agent.id,
+                name=agent.name,
+                bank=agent.bank,
+                model=agent.model,
+                workspace=agent.workspace,
+                archived=agent.archived,
+                problem=_problem(settings, agent),
+            )
+        )
+    return lines
+
+
+def show_agent(settings: Settings, wanted: str) -> Agent:
+    """Return one agent.
+
+    Raises:
+        UnknownAgentError: If there is none of that id.
+    """
+    require_owner(settings, "agent")
+    return agent_called(settings, wanted)
+
+
+def agent_called(settings: Settings, wanted: str) -> Agent:
+    """Return the agent of an id.
+
+    Raises:
+        UnknownAgentError: If there is none.
+        ConfigError: If its workspace is no absolute path.
+    """
+    found = settings.options.agents.get(wanted)
+    if found is None:
+        known = ", ".join(sorted(settings.options.agents)) or "none yet"
+        raise UnknownAgentError(
+            f"no agent {wanted[:80]!r} is configured",
+            field=f"agents.{wanted[:80]}",
+            hint=f"Known: {known}. Each is a table [agents.<id>] of {settings.file}.",
+        )
+    return agent_of(wanted, found)
+
+
+def agent_of(identity: str, said: AgentSettings) -> Agent:
+    """Return an agent from what the configuration says of it.
+
+    Raises:
+        ConfigError: If its workspace is no absolute path.
+    """
+    if said.workspace is not None and not Path(said.workspace).expanduser().is_absolute():
+        raise ConfigError(
+            "an agent's folder must be an absolute path", field=f"agents.{identity}.workspace"
+        )
+    folder = None if said.workspace is None else str(Path(said.workspace).expanduser())
+    return Agent(
+        id=identity,
+        name=said.name or identity,
+        bank=said.bank or identity,
+        model=said.model,
+        workspace=folder,
+        archived=said.archived,
+        config=said.config,
+    )
+
+
+def _problem(settings: Settings, agent: Agent) -> str | None:
+    try:
+        if not has_store(settings):
+            return "there is no store yet"
+        with opened_store(settings, read_only=True) as store:
+            find_bank(store, agent.bank)
+    except SatchelError as error:
+        return error.message
+    return None
+
+
+TABLE = "agents"
+
+
+def said_of(settings: Settings, agent: str) -> dict[str, Any] | None:
+    """Return what the file says of an agent; None for nothing."""
+    if not settings.file.exists():
+        return None
+    found = read_file(settings.file).table.get(TABLE, {}).get(agent)
+    return found if isinstance(found, dict) else None
+
+
+def say(settings: Settings, agent: str, value: dict[str, Any] | None) -> bool:
+    """Have the file say this of an agent, and tell whether it changed.
+
+    All else in the file stays, its comments too where it is TOML. What it was is kept beside it.
+
+    Args:
+        settings: Which file it is; it is made if it is not there.
+        agent: The agent's id.
+        value: What to say; None for nothing.
+
+    Raises:
+        UsageError: If it cannot be said where it stands.
+        TargetError: If the file cannot be written.
+    """
+    if said_of(settings, agent) == value:
+        return False
+    data = _with(settings.file, agent, value)
+    with tempfile.NamedTemporaryFile(suffix=settings.file.suffix or ".toml") as new:
+        new.write(data)
+        new.flush()
+        return activate(Path(new.name), settings.file).changed
+
+
+def table_of(agent: Agent) -> dict[str, Any]:
+    """Return what the configuration says of an agent."""
+    said = AgentSettings(
+        name=agent.name if agent.name != agent.id else None,
+        model=agent.model,
+        bank=agent.bank if agent.bank != agent.id else None,
+        workspace=agent.workspace,
+        archived=agent.archived,
+    )
+    table = {name: one for name, one in msgspec.to_builtins(said).items() if one not in (None, {})}
+    if not agent.archived:
+        del table["archived"]
+    return {**table, **({"config": agent.config} if agent.config else {})}
+
+
+def _with(file: Path, agent: str, value: dict[str, Any] | None) -> bytes:
+    text = ""
+    if file.exists():
+        with reading(file) as stream:
+            text = stream.read().decode()
+    if not is_yaml(file):
+        return with_table(text, (TABLE, agent), value).encode()
+    import yaml
+
+    table = yaml.safe_load(text) or {}
+    agents = table.setdefault(TABLE, {})
+    if value is None:
+        agents.pop(agent, None)
+    else:
+        agents[agent] = value
+    return yaml.safe_dump(table, sort_keys=False, allow_unicode=True, encoding="utf-8")

@@ -1,0 +1,588 @@
+"""Writing all of an agent to one file: an agent file, or a sealed artifact with the same in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from satchel.agents.agents import Agent, agent_called
+from satchel.agents.workspace import File, LeftOut, Workspace, WorkspaceRules
+from satchel.artifact.statement import FileScope
+from satchel.bank.connections import again_if_disturbed
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.files import without_nulls
+from satchel.config.path_permissions import file_to_write
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.value_domain import carry
+from satchel.errors import PathRefusedError, UsageError
+from satchel.formats._aletheia.rows import binary_files, identity_of, text_files
+from satchel.formats._aletheia.schema import MOST_NAMED, NAMED, source_of
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.records import FileVersion, Model, Source
+from satchel.model.times import format_time, now, read_time, to_datetime
+from satchel.runtime.contained_folder import parts_of
+from satchel.screening.records import scrubbed
+from satchel.sessions.chains import forward, tip_of
+from satchel.sessions.elements import count_in, event_of, key_of, members
+from satchel.sessions.lookup import checkpoints, pointers, sessions
+from satchel.sessions.views import CheckpointShown, SessionShown
+from satchel.transfer.export_file import chosen_format
+from satchel.transfer.export_records import WHOLE, Outgoing, Taken, take_out
+from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.exports import Part, export_part
+
+TAIL = 500
+"""Messages of the main conversation that go along at most."""
+
+DAYS = 7
+"""How long ago a conversation was active that is told of."""
+
+MOST_RECEIPTS = 10
+_ACTIVE = f"active in the last {DAYS} days"
+_MAIN = ("main", "primary")
+
+
+@dataclass(slots=True, kw_only=True)
+class History:
+    """What of a bank goes along: its memory, and so much of its conversations."""
+
+    full: bool
+    primary: str | None = None
+    """Id of the main conversation's record."""
+
+    identity: str | None = None
+    """What a file calls it."""
+
+    kept: set[int] = field(default_factory=set)
+    """Places of the events that go along, where not all do."""
+
+    background: list[dict[str, Any]] = field(default_factory=list)
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+    """Of distillations that there is no point to return to for in the file."""
+
+    distilled: int = 0
+    """How often the main conversation was distilled."""
+
+    messages: int = 0
+    """Of the main conversation."""
+
+    taken: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    """Conversations that stay behind, by the reason."""
+
+    files: bool = True
+    """Whether versions of files in the log go along; not where there is a workspace."""
+
+    as_of: int | None = None
+
+    def wants(self, logged: Logged) -> bool:
+        """Tell whether a record goes along."""
+        if logged.row.type == "file_version" and not self.files:
+            return False
+        if logged.row.type == "session_event":
+            return not _is_of_the_log(logged) if self.full else logged.seq in self.kept
+        return WHOLE.wants(logged)
+
+
+def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -> History:
+    """Return how much goes along of a bank.
+
+    Args:
+        view: Of it.
+        before: What was around the memory in the file that the agent came in; empty for none.
+        full: All of everything.
+        files: Whether versions of files in the log go along.
+    """
+    found = History(full=full, files=files)
+    known = sessions(view)
+    came = before.get("primary")
+    main = main_of(known, _came_as(view, known, came if isinstance(came, str) else None))
+    found.primary = None if main is None else main.id
+    since = format_time(to_datetime(now()) - timedelta(days=DAYS))
+    for one in known:
+        if main is not None and one.id == main.id:
+            continue
+        if not one.archived and (one.last_at or one.created_at or "") >= since:
+            found.background.append(
+                {
+                    "key": one.name or one.id,
+                    "messageCount": one.messages,
+                    "lastActivity": one.last_at or one.created_at,
+                }
+            )
+            if not full:
+                _leave(found, f"mentioned, not included: {_ACTIVE}")
+        elif not full:
+            _leave(found, "archived" if one.archived else f"not active in the last {DAYS} days")
+    for told in _told_before(before, {one.name or one.id for one in known}):
+        last = read_time(str(told.get("lastActivity")))
+        if not full and (last is None or last < since):
+            _leave(found, f"not active in the last {DAYS} days")
+            continue
+        found.background.append(told)
+        _leave(found, "mentioned, not included: " + ("where it came from" if full else _ACTIVE))
+    if main is not None:
+        _take_main(view, main, found)
+    return found
+
+
+def _told_before(before: dict[str, Any], known: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield the conversations that the agent's file only told of, and that are not here."""
+    said = before.get("sessions")
+    background = said.get("background") if isinstance(said, dict) else None
+    for one in background if isinstance(background, list) else ():
+        if not isinstance(one, dict) or not isinstance(one.get("key"), str):
+            continue
+        if one["key"] not in known:
+            yield one
+
+
+def _came_as(view: View, known: list[SessionShown], name: str | None) -> str | None:
+    """Return the id of the conversation that a file called so."""
+    if name is None:
+        return None
+    for one in known:
+        there = view.get([one.id]).get(one.id)
+        origin = getattr(there.model, "origin", None) if there is not None else None
+        if origin is not None and origin.id == name:
+            return one.id
+    return None
+
+
+def main_of(known: list[SessionShown], came: str | None = None) -> SessionShown | None:
+    """Return an agent's main conversation: the one that says so, or else the last active one.
+
+    Args:
+        known: The conversations.
+        came: Id of the one that was the main one where the agent came from.
+    """
+    if came is not None:
+        return next(one for one in known if one.id == came)
+    active = [one for one in known if not one.archived] or known
+    said = [
+        one
+        for one in active
+        if "primary" in (one.metadata.get("type"), one.metadata.get("sessionType"))
+    ]
+    said = said or [one for one in active if one.name in _MAIN]
+    return max(said or active, key=lambda one: one.last_at or one.created_at or "", default=None)
+
+
+def _leave(found: History, reason: str) -> None:
+    found.left[reason] = found.left.get(reason, 0) + 1
+
+
+def _take_main(view: View, main: SessionShown, found: History) -> None:
+    start = view.get([main.id])[main.id]
+    found.identity = identity_of(start.record, start.model)
+    element = tip_of(view, start).element
+    last = view.get([element]).get(element, start)
+    points = checkpoints(view, start)
+    distilled = [one for one in points if one.distillation is not None]
+    numbers = [(one.distillation or {}).get("number") for one in distilled]
+    found.distilled = max([len(distilled), *(one for one in numbers if type(one) is int)])
+    after = 0 if found.full or not distilled else distilled[-1].number
+    tail, counted = list[int](), 0
+    found.kept.add(start.seq)
+    starts = {key_of(start)}
+    for logged in forward(view, last):
+        starts.add(str(getattr(logged.model, "session", "")))
+        if event_of(logged.model) != "message":
+            found.kept.add(logged.seq)
+            continue
+        found.messages += 1
+        counted = max(count_in(logged.model, "number"), counted + 1)
+        if counted > after:
+            tail.append(logged.seq)
+            if not found.full and len(tail) > TAIL:
+                del tail[0]
+    found.kept.update(tail)
+    found.taken = len(tail)
+    first = counted - len(tail)
+    for one in points:
+        if one.number >= first:
+            found.kept.add(view.places([one.id])[one.id])
+        elif one.distillation is not None and not found.full:
+            found.receipts.append(_receipt(one))
+    del found.receipts[:-MOST_RECEIPTS]
+    for logged in pointers(view, key_of(start)):  # its later names
+        if event_of(logged.model) == "about" and not _is_of_the_log(logged):
+            found.kept.add(logged.seq)
+    # A conversation that was forked has messages of the one before it, whose record names it.
+    there = view.get([name for name in starts if name.startswith("blake3:")])
+    found.kept.update(logged.seq for logged in there.values())
+
+
+def _is_of_the_log(logged: Logged) -> bool:
+    """Tell whether an event says nothing but where the end of a conversation is in the log."""
+    if event_of(logged.model) != "about" or getattr(logged.model, "name", None) is not None:
+        return False
+    return set(members(logged.model)) <= {"tip"}
+
+
+def _receipt(one: CheckpointShown) -> dict[str, Any]:
+    receipt = {"id": one.id, "sessionId": one.session, "distilledAt": one.created_at}
+    return {**receipt, **(one.distillation or {})}
+
+
+_BEGINNING = 4
+"""Places of the log in which is said whose it is; an import that comes then made the bank."""
+
+_TOLD_ANEW = "mentioned, not included: "
+_BINARY = "contents of a binary file; add --include-binary to include them"
+_MESSAGES = "sessions.primary.messages"
+_Row = dict[str, Any]
+
+
+class Telling:
+    """The report that is being made.
+
+    Args:
+        before: What was around the memory in the file that the agent came in; empty for none.
+    """
+
+    def __init__(self, before: _Row) -> None:
+        said = before.get("exportMetadata")
+        said = said if isinstance(said, dict) else {}
+        self._before = _rows_in(said, "omittedSections")
+        self._cut_before = _rows_in(said, "truncations")
+        self._omitted: list[_Row] = []
+        self._cut: list[_Row] = []
+
+    def sessions(self, history: History) -> None:
+        """Tell of conversations, and of messages of the main one."""
+        for reason, count in history.left.items():
+            self._omit("sessions", reason, count)
+        missing = 0
+        for one in self._cut_before:
+            original, kept = one.get("original"), one.get("kept")
+            if one.get("section") == _MESSAGES and isinstance(original, int):
+                missing += max(0, original - kept) if isinstance(kept, int) else 0
+        there = history.messages + missing
+        if history.taken < there:
+            cut = {"section": _MESSAGES, "itemId": history.identity, "limit": TAIL}
+            self._cut.append({**cut, "original": there, "kept": history.taken})
+        if not history.full:
+            self.receipts("receipts", history.distilled)
+
+    def receipts(self, part: str, there: int) -> None:
+        """Tell of receipts: a file has the last of them."""
+        if there > MOST_RECEIPTS:
+            cut = {"section": f"distillation.{part}", "limit": MOST_RECEIPTS}
+            self._cut.append({**cut, "original": there, "kept": MOST_RECEIPTS})
+
+    def workspace(self, workspace: Workspace | None, named: int) -> None:
+        """Tell of files.
+
+        Args:
+            workspace: What went along; None for none.
+            named: Binary files whose contents never came here.
+        """
+        if workspace is None:
+            self._omitted.append(
+                {"section": "workspace", "reason": "the agent has no folder", "count": 0}
+            )
+            return
+        for reason, count in workspace.counts.items():
+            paths = [one.path for one in workspace.left if one.reason == reason]
+            self._omit("workspace", reason, count, paths[:MOST_NAMED])
+        # Those that did not come are told of as they were, where they were told of at all.
+        if named and not any(one.get("reason") == _BINARY for one in self._before):
+            self._omit("workspace", _BINARY, named)
+
+    def settings(self, secrets: int) -> None:
+        """Tell of secrets in an agent's settings."""
+        if secrets:
+            self._omit("nous.config", "secrets in its settings (replaced)", secrets)
+
+    def report(self) -> _Row:
+        """Return the report, with what was missing before."""
+        for one in self._before:
+            section, reason = str(one.get("section")), str(one.get("reason"))
+            count = one.get("count")
+            if not reason.startswith(_TOLD_ANEW) and count != 0:
+                items = one.get("items")
+                number = count if isinstance(count, int) else 1
+                self._omit(section, reason, number, items if isinstance(items, list) else [])
+        told = {one["section"] for one in self._cut}
+        cut = [*self._cut, *(one for one in self._cut_before if one.get("section") not in told)]
+        cut = [one for one in cut if one in self._cut or one.get("section") != _MESSAGES]
+        return {
+            "lossless": not cut and not any(one["count"] for one in self._omitted),
+            "omittedSections": self._omitted,
+            "truncations": cut,
+            "workspaceSymlinkPolicy": "record",
+        }
+
+    def _omit(self, section: str, reason: str, count: int, items: list[Any] | None = None) -> None:
+        for one in self._omitted:
+            if (one["section"], one["reason"]) == (section, reason):
+                one["count"] += count
+                break
+        else:
+            one = {"section": section, "reason": reason, "count": count}
+            self._omitted.append(one)
+        more = [*one.get("items", []), *(items or [])]
+        if more:
+            one["items"] = list(dict.fromkeys(map(str, more)))[:MOST_NAMED]
+
+
+def container_before(view: View) -> _Row:
+    """Return what was around the memory in the agent file that the bank began with, if it did."""
+    imports = view.imports()
+    first = imports[0] if imports else None
+    if first is None or first.undone or first.place > _BEGINNING:
+        return {}
+    there = view.get([first.source])[first.source].model
+    if isinstance(there, Source) and "nous" in there.container:
+        return there.container
+    for logged in view.imported(first.source):  # of an artifact
+        model = logged.model
+        if isinstance(model, Source) and "nous" in model.container:
+            return model.container
+    return {}
+
+
+def names_in(before: _Row) -> list[str]:
+    """Return the paths of binary files of which only the names came with an agent."""
+    found, names = list[str](), before.get(NAMED)
+    for name in names if isinstance(names, list) else ():
+        try:
+            parts_of(str(name))
+        except PathRefusedError:
+            continue
+        found.append(str(name))
+    return found
+
+
+def _rows_in(said: _Row, name: str) -> list[_Row]:
+    rows = said.get(name)
+    return [one for one in rows if isinstance(one, dict)] if isinstance(rows, list) else []
+
+
+FORMAT = "aletheia"
+SEALED = ("pam", "pam_jsonl", "pam_cbor")
+"""Formats that hold an agent: its own, and artifacts, which hold everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentExportOptions:
+    """What an export of an agent is asked to do."""
+
+    export: ExportOptions = field(default_factory=ExportOptions)
+    """Its format, key, and what else every export is asked."""
+
+    full: bool = False
+    """All conversations with all messages."""
+
+    rules: WorkspaceRules = field(default_factory=WorkspaceRules)
+
+
+class AgentExported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an export of an agent did."""
+
+    agent: str
+    export: Export
+    messages: int
+    """Of the main conversation that went along."""
+
+    messages_there: int
+    texts: int
+    """Files with text that went along."""
+
+    binaries: int
+    """Other files, of which at least the name did."""
+
+    left_out: list[LeftOut] = []
+    """Files that stayed behind; the first thousand."""
+
+    lossless: bool = True
+    report: dict[str, Any] = {}
+    """The report inside the file: what was left out, and why."""
+
+
+def agent_format(output: Path, said: str | None) -> str:
+    """Return the format of an agent's export: by name, else by suffix, else an agent file.
+
+    Raises:
+        UsageError: If it cannot be written.
+    """
+    return chosen_format(output, said, otherwise=FORMAT)[0]
+
+
+def export_agent(
+    settings: Settings, wanted: str, output: Path | None, options: AgentExportOptions | None = None
+) -> AgentExported:
+    """Write all of an agent to a file.
+
+    Args:
+        settings: Where the store, the keys and the agents are.
+        wanted: The agent's id.
+        output: The file; ``<id>-<date>.agent.json`` in the current folder when not given.
+        options: What is asked for.
+
+    Raises:
+        UnknownAgentError: If there is no such agent.
+        UnknownBankError: If its bank is not there.
+        PathRefusedError: If its workspace is a link, or the output is outside of the roots.
+        UnreadableError: If its workspace cannot be read.
+        TargetError: If the output cannot be written.
+        UsageError: If its format has no place for an agent.
+    """
+    require_owner(settings, "agent")
+    asked = options or AgentExportOptions()
+    agent = agent_called(settings, wanted)
+    path = output or Path(f"{agent.id}-{now()[:10]}.agent.json")
+    name = agent_format(path, asked.export.format)
+    if name not in (FORMAT, *SEALED):
+        raise UsageError(
+            f"{name} cannot hold a whole agent",
+            field="format",
+            hint=f"Use one of: {', '.join((FORMAT, *SEALED))}.",
+        )
+    exporting = replace(asked.export, format=name)
+    with (
+        opened_bank(settings, agent.bank) as bank,
+        file_to_write(settings, path) as outlet,
+    ):
+
+        def written() -> AgentExported:
+            work = _Exporting(bank, agent, replace(asked, export=exporting))
+            return work.told(export_part(bank, outlet, exporting, Part(work.take, _SCOPE)))
+
+        return again_if_disturbed(written)
+
+
+_SCOPE = FileScope(kind="filter", filter={"agent": True})
+
+
+class _Exporting:
+    """One export of an agent."""
+
+    def __init__(self, bank: OpenBank, agent: Agent, asked: AgentExportOptions) -> None:
+        self._bank = bank
+        self._agent = agent
+        self._asked = asked
+        folder = agent.folder
+        self._workspace = None if folder is None else Workspace(folder, asked.rules)
+        self._history: History | None = None
+        self._report: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
+        self._names: list[str] = []
+        """Of files whose contents did not come here."""
+
+        self._reflections = 0
+        self._secrets = 0
+        """In the settings of the program that runs the agent; they are replaced."""
+
+    def take(self, view: View, outgoing: Outgoing) -> Taken:
+        """Take everything out of the bank and the workspace."""
+        files = self._workspace is None
+        before = self._before = container_before(view)
+        whose = source_of(before.get("nous")) or self._agent.id
+        history = self._history = history_of(view, before, full=self._asked.full, files=files)
+        found = take_out(view, history, outgoing, self._asked.export.progress)
+        if self._workspace is not None:
+            for file in chain(self._workspace.files(), self._named()):
+                for version in _versions(file, whose):
+                    outgoing.builder.add(seal(outgoing.screening(version)))
+                found.others += 1
+        around = self._around(history)
+        if not self._asked.rules.secrets:
+            around, secrets = scrubbed(around)
+            self._secrets = len(secrets)
+        self._report = self._told_inside()
+        container = {**cast("Source", around).container, "exportMetadata": self._report}
+        around = msgspec.structs.replace(cast("Source", around), container=container)
+        outgoing.builder.add(seal(around))
+        found.others += 1
+        return found
+
+    def told(self, done: Export) -> AgentExported:
+        """Return what the export did."""
+        history, workspace = cast("History", self._history), self._workspace
+        return AgentExported(
+            agent=self._agent.id,
+            export=done,
+            messages=history.taken,
+            messages_there=history.messages,
+            texts=workspace.texts if workspace else 0,
+            binaries=workspace.binaries if workspace else 0,
+            left_out=workspace.left if workspace else [],
+            lossless=bool(self._report["lossless"]) and not done.losses,
+            report=self._report,
+        )
+
+    def _named(self) -> Iterator[File]:
+        """Yield the binary files of which only the names came, and that are not there now."""
+        folder = self._agent.folder
+        assert folder is not None  # noqa: S101 - asked where there is a workspace
+        for name in names_in(self._before):
+            if not folder.joinpath(*parts_of(name)).exists():
+                self._names.append(name)
+                yield File(path=name, binary={})
+
+    def _around(self, history: History) -> Model:
+        """Return the record of what is around the memory in the file."""
+        before, agent = self._before, self._agent
+        old = before.get("nous")
+        old = old if isinstance(old, dict) else {}
+        config: Any = carry(agent.config)
+        if without_nulls(old.get("config")) == config:  # what TOML cannot say is said again
+            config = old.get("config")
+        nous = {**old, "id": agent.id, "name": agent.name, "model": agent.model, "config": config}
+        nous["model"] = agent.model or old.get("model")
+        came = source_of(old)
+        if came and came != agent.id:
+            nous["cameFrom"] = came
+        distillation = dict(before.get("distillation") or {})
+        distillation["receipts"] = [*(distillation.get("receipts") or []), *history.receipts]
+        reflections = distillation.get("reflections") or []
+        self._reflections = len(reflections)
+        distillation["reflections"] = reflections[-MOST_RECEIPTS:]
+        workspace = dict(before.get("workspace") or {})
+        if self._workspace is not None:
+            links = msgspec.to_builtins(self._workspace.links)
+            workspace |= {"symlinks": links} if links else {}
+        named = [*self._names]
+        if self._workspace is not None and not self._asked.rules.binary:
+            named = [*self._workspace.named, *named]
+        container: dict[str, Any] = {
+            **{
+                name: before[name]
+                for name in ("fields", "memory", "graph", "order")
+                if name in before
+            },
+            "nous": nous,
+            "workspace": workspace,
+            "distillation": distillation,
+            "sessions": {**(before.get("sessions") or {}), "background": history.background},
+            "others": history.full,
+            **({NAMED: named} if named else {}),
+            "whole": True,
+            **({"primary": history.primary} if history.primary else {}),
+        }
+        return Source(provider=FORMAT, format=FORMAT, container=container, at=now())
+
+    def _told_inside(self) -> dict[str, Any]:
+        """Return the report inside the file: what is not in it, and why."""
+        telling = Telling(self._before)
+        telling.sessions(cast("History", self._history))
+        telling.receipts("reflections", self._reflections)
+        telling.workspace(self._workspace, len(self._names))
+        telling.settings(self._secrets)
+        return telling.report()
+
+
+def _versions(file: File, agent: str) -> list[FileVersion]:
+    """Return a file as records, in parts where it is long."""
+    if file.text is not None:
+        return text_files(file.path, file.text, agent)
+    return binary_files(file.binary or {}, file.path, agent)

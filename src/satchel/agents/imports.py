@@ -1,0 +1,485 @@
+"""Making an agent of a file: its memory, conversations, files and settings, all or nothing.
+
+Everything is read and checked before anything changes. The files are laid out aside; the memory
+becomes visible in one moment; then the folder takes its name and the configuration says that there
+is an agent. Whoever is stopped in between runs it again. Source: decision 0046.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from satchel.agents.agents import Agent, agent_of, said_of, say, table_of
+from satchel.agents.export import FORMAT, SEALED
+from satchel.agents.staging import Placed, Staging, take_back
+from satchel.bank.connections import has_store, opened_store
+from satchel.bank.open_bank import OpenBank, banks_called, open_bank_in, opened_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.files import without_nulls
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import Sealed, seeded_nonces
+from satchel.crypto.value_domain import restore
+from satchel.errors import (
+    AgentExistsError,
+    EmptyInputError,
+    InputError,
+    MissingExtraError,
+    UnknownFormatError,
+    UnreadableError,
+    UsageError,
+)
+from satchel.model.agent_names import is_agent_name
+from satchel.model.records import FileVersion, SessionEvent, Source
+from satchel.model.type_info import resolved
+from satchel.ports.rows import Row
+from satchel.recall.duplicates import NearDuplicates
+from satchel.recall.embedding import embed_bank
+from satchel.runtime.contained_folder import ContainedFolder
+from satchel.runtime.input import OpenFile
+from satchel.transfer.import_results import Imported, ImportOptions, Owners
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_source import Arriving, arrived
+from satchel.transfer.imports import Undone, UndoProgress, import_file, undo_import, undo_in
+
+_FOLDER = ("agents", "imports")
+_MOST = 1 << 26
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an import of an agent changed besides the bank."""
+
+    agent: str
+    bank: str
+    before: dict[str, Any] | None = None
+    """What the configuration said of the agent; None for nothing."""
+
+    files: Placed = msgspec.field(default_factory=Placed)
+
+
+def keep_record(settings: Settings, source: str, record: Record) -> None:
+    """Remember what an import of an agent changes, before it does.
+
+    Raises:
+        TargetError: If it cannot be written.
+    """
+    with ContainedFolder(_folder(settings), create=True, private=True) as folder:
+        folder.write(_name(source), msgspec.json.encode(record))
+
+
+def undo(
+    settings: Settings,
+    bank: str | None,
+    wanted: str | None = None,
+    *,
+    reason: str | None = None,
+    dry_run: bool = False,
+) -> Undone:
+    """Take an import back; where it was that of an agent, its files and settings as well.
+
+    Args and Raises: as ``undo_import``.
+    """
+    require_owner(settings, "undo")
+    done = undo_import(settings, bank, wanted, reason=reason, dry_run=dry_run)
+    return with_agent(settings, done)
+
+
+def undo_agent_in(
+    bank: OpenBank,
+    wanted: str | None = None,
+    *,
+    reason: str | None = None,
+    dry_run: bool = False,
+    progress: UndoProgress | None = None,
+) -> Undone:
+    """Take an import into an open bank back; see ``undo``."""
+    require_owner(bank.settings, "undo")
+    done = undo_in(bank, wanted, reason=reason, dry_run=dry_run, progress=progress)
+    return with_agent(bank.settings, done)
+
+
+def with_agent(settings: Settings, done: Undone) -> Undone:
+    """Take back what an import changed besides the bank, where it was that of an agent.
+
+    Raises:
+        TargetError: If a file cannot be put back; it can be done again.
+    """
+    require_owner(settings, "undo")
+    record = _record_of(settings, done.source)
+    if record is None:
+        return done
+    if done.dry_run:
+        return msgspec.structs.replace(done, agent=record.agent)
+    stays = take_back(record.files)
+    say(settings, record.agent, record.before)
+    with ContainedFolder(_folder(settings), private=True) as folder:
+        folder.remove(_name(done.source))
+    return msgspec.structs.replace(done, agent=record.agent, stays=stays)
+
+
+def _record_of(settings: Settings, source: str) -> Record | None:
+    if not _folder(settings).is_dir():
+        return None
+    with ContainedFolder(_folder(settings), private=True) as folder:
+        try:
+            return msgspec.json.decode(
+                folder.read(_name(source), limit=_MOST), type=resolved(Record)
+            )
+        except UnreadableError:
+            return None
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.home.joinpath(*_FOLDER)
+
+
+def _name(source: str) -> str:
+    return f"{source.removeprefix('blake3:')}.json"
+
+
+_FILES = frozenset({"file_version"})
+_MOST_FREE = 10_000
+
+
+class OnAgent(StrEnum):
+    """What to do where there is an agent of that id."""
+
+    PROMPT = "prompt"
+    RENAME = "rename"
+    OVERWRITE = "overwrite"
+    MERGE = "merge"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentImportOptions:
+    """What an import of an agent is asked to do."""
+
+    name: str | None = None
+    """Its id here; as the file says when not given."""
+
+    on_conflict: OnAgent = OnAgent.PROMPT
+    ask: Callable[[str], OnAgent] | None = None
+    """Asks a person what to do where there is an agent of that id; None where there is none."""
+
+    workspace: Path | None = None
+    """The folder for its files; below the home when not given."""
+
+    near_duplicates: NearDuplicates | None = None
+    """What to do with memories that say what another one says; a merge leaves them out."""
+
+    embed: bool = True
+    """Make the vectors of its memories."""
+
+    active_files: bool = False
+    """Whether files that a tool runs or obeys are written, such as ``.git/hooks`` or ``.envrc``."""
+
+    dry_run: bool = False
+    memory: ImportOptions = field(default_factory=ImportOptions)
+    """What every import is asked."""
+
+
+class AgentImported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an import of an agent did, or would do."""
+
+    agent: str
+    came_as: str
+    """Its id in the file."""
+
+    bank: str
+    how: str
+    """``new``, ``rename``, ``overwrite``, ``merge``, ``resume``, or ``known``: nothing to do."""
+
+    memory: Imported | None = None
+    files: Placed = msgspec.field(default_factory=Placed)
+    sessions: dict[str, str] = {}
+    """Ids of the conversations here, by those in the file; memories say their own in ``origin``."""
+
+    configured: bool = False
+    """Whether the configuration changed."""
+
+    lossless: bool | None = None
+    """What the file says of itself: whether it holds all of the agent. None for nothing."""
+
+    notes: list[str] = []
+    undo: str | None = None
+    """Id of the import, by which all of it is taken back."""
+
+    dry_run: bool = False
+
+
+def import_agent(
+    settings: Settings,
+    source: Path | OpenFile,
+    owner: Owners,
+    options: AgentImportOptions | None = None,
+) -> AgentImported:
+    """Make an agent of a file.
+
+    Args:
+        settings: Where the store, the keys and the agents are.
+        source: The file: an agent file of any version, or a sealed artifact of an agent.
+        owner: Gives the key that owns a bank that is made.
+        options: What is asked for.
+
+    Raises:
+        AgentExistsError: If there is such an agent, and nobody said what to do.
+        InputError: If the file cannot be read, or anything in it is not what it has to be. Nothing
+            is changed.
+        VerificationError: If a sealed file does not verify.
+        UsageError: If the id cannot be that of an agent.
+        TargetError: If something cannot be written; run it again.
+    """
+    require_owner(settings, "agent")
+    asked = options or AgentImportOptions()
+    with arrived(settings, source) as file:
+        arriving = Arriving(settings, file, str(source), asked.memory.source_format, None)
+        if arriving.format not in (FORMAT, *SEALED):
+            raise UnknownFormatError(
+                f"{arriving.format} contains no whole agent",
+                file=str(source),
+                hint="Import its memory: satchel import FILE --bank NAME.",
+            )
+        arriving.verify(asked.memory.trusted_keys, asked.memory.unsafe_accept)
+        try:
+            return _Importing(settings, arriving, file, owner, asked).run()
+        except InputError as error:
+            if error.hint is not None and "--skip-bad" in error.hint:  # which is not for agents
+                other, also, _ = error.hint.partition(" Or skip")
+                advice = other if also else "Correct the file, and import it again."
+                error.hint = f"Nothing was imported. {advice}"
+            raise
+
+
+class _Importing:
+    """One import of an agent."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        arriving: Arriving,
+        file: OpenFile,
+        owner: Owners,
+        asked: AgentImportOptions,
+    ) -> None:
+        self._settings = settings
+        self._arriving = arriving
+        self._file = file
+        self._owner = owner
+        self._asked = asked
+        self._notes = list[str]()
+        self._container: dict[str, Any] = {}
+
+    def run(self) -> AgentImported:
+        """Do it."""
+        self._look()
+        nous = self._container["nous"]
+        came_as = str(nous["id"])
+        agent, how = self._chosen(self._asked.name or came_as, nous)
+        told = AgentImported(agent=agent.id, came_as=came_as, bank=agent.bank, how=how)
+        told = msgspec.structs.replace(
+            told, lossless=self._lossless(), dry_run=self._asked.dry_run, notes=self._notes
+        )
+        if how == "known":
+            return told
+        if self._asked.dry_run:
+            return msgspec.structs.replace(told, memory=self._memory(agent, how))
+        final = agent.folder or self._settings.home / "agents" / agent.id / "workspace"
+        with Staging(final, active=self._asked.active_files) as staging:
+            for row in self._rows():
+                if row.type == "file_version":
+                    staging.take(cast("FileVersion", _model_of(row)))
+            staging.finish()
+            memory = self._memory(agent, how)
+            return self._commit(told, agent, memory, staging)
+
+    def _look(self) -> None:
+        """Read all of the file, and remember what is around the memory."""
+        for row in self._rows():
+            if row.type == "source":
+                container = cast("Source", _model_of(row)).container
+                if "nous" in container:
+                    self._container = container
+        if not self._arriving.is_sealed:
+            self._container = self._arriving.reading.container
+        nous = self._container.get("nous")
+        if not isinstance(nous, dict) or not isinstance(nous.get("id"), str):
+            raise UnknownFormatError(
+                "this artifact contains no agent",
+                file=self._arriving.name,
+                hint="Import its memory: satchel import FILE --bank NAME.",
+            )
+
+    def _rows(self) -> Any:
+        return self._arriving.rows(seeded_nonces(bytes(32)))
+
+    # -- who it is -------------------------------------------------------------------------
+
+    def _chosen(self, wanted: str, nous: dict[str, Any]) -> tuple[Agent, str]:
+        """Return the agent that it is going to be, and how that comes about."""
+        if not is_agent_name(wanted):
+            raise UsageError(
+                f"{wanted[:80]!r} is not a valid agent ID",
+                field="name",
+                hint="Use --name: 1 to 64 letters, digits, _ and -.",
+            )
+        known = self._settings.options.agents.get(wanted)
+        there = agent_of(wanted, known) if known is not None else None
+        bank = there.bank if there is not None else wanted
+        has = self._has(bank)
+        if there is None and not has:
+            return self._new(wanted, nous, wanted), "new"
+        if has and self._is_in(bank):
+            return (there, "known") if there else (self._new(wanted, nous, wanted), "resume")
+        how = self._resolved(wanted)
+        if how is OnAgent.RENAME:
+            free = self._free(wanted)
+            return self._new(free, nous, free), "rename"
+        if how is OnAgent.OVERWRITE:
+            made = self._new(wanted, nous, self._free(bank))
+            folder = there.workspace if there is not None else None
+            return msgspec.structs.replace(made, workspace=made.workspace or folder), "overwrite"
+        return self._merged(there or self._new(wanted, nous, wanted), nous), "merge"
+
+    def _resolved(self, wanted: str) -> OnAgent:
+        how = self._asked.on_conflict
+        if how is OnAgent.PROMPT and self._asked.ask is not None:
+            how = self._asked.ask(wanted)
+        if how in (OnAgent.PROMPT, OnAgent.FAIL):
+            raise AgentExistsError(
+                f"an agent or bank named {wanted!r} already exists",
+                field="name",
+                hint="Use --name NEW, or --on-conflict rename, overwrite or merge.",
+            )
+        return how
+
+    def _free(self, name: str) -> str:
+        agents = self._settings.options.agents
+        for number in range(2, _MOST_FREE):
+            free = f"{name[:58]}-{number}"
+            if free not in agents and not self._has(free):
+                return free
+        raise UsageError("no free name was found", field="name", hint="Use --name NEW.")
+
+    def _new(self, identity: str, nous: dict[str, Any], bank: str) -> Agent:
+        name, model, folder = nous.get("name"), nous.get("model"), self._asked.workspace
+        config = nous.get("config")
+        return Agent(
+            id=identity,
+            name=name if isinstance(name, str) and name else identity,
+            bank=bank,
+            model=model if isinstance(model, str) and model else None,
+            workspace=None if folder is None else str(folder.expanduser().absolute()),
+            config=without_nulls(restore(config)) if isinstance(config, dict) else {},
+        )
+
+    def _merged(self, there: Agent, nous: dict[str, Any]) -> Agent:
+        new = self._new(there.id, nous, there.bank)
+        return msgspec.structs.replace(
+            there,
+            model=there.model or new.model,
+            workspace=there.workspace or new.workspace,
+            config={**new.config, **there.config},
+        )
+
+    def _has(self, bank: str) -> bool:
+        """Tell whether there is a bank of a name."""
+        if not has_store(self._settings):
+            return False
+        with opened_store(self._settings, read_only=True) as store:
+            return bool(banks_called(store, bank))
+
+    def _is_in(self, bank: str) -> bool:
+        """Tell whether the very file was imported into a bank, and that holds."""
+        with opened_store(self._settings, read_only=True) as store:
+            opened = open_bank_in(self._settings, store, bank)
+            with opened.ledger.reading() as view:
+                for one in view.imports():
+                    source = view.get([one.source])[one.source].model
+                    same = isinstance(source, Source) and source.digest == self._arriving.digest
+                    if same and one.complete and not one.undone:
+                        return True
+        return False
+
+    # -- bringing it in --------------------------------------------------------------------
+
+    def _memory(self, agent: Agent, how: str) -> Imported | None:
+        near = self._asked.near_duplicates
+        if near is None:
+            near = NearDuplicates.SKIP if how == "merge" else NearDuplicates.OFF
+            if how == "merge" and find_spec("numpy") is None:
+                near = NearDuplicates.OFF
+                self._notes.append("near-duplicates were not detected: install satchel[recall]")
+        asked = replace(
+            self._asked.memory,
+            source_format=self._arriving.format,
+            without=_FILES,
+            near_duplicates=near,
+            dry_run=self._asked.dry_run,
+        )
+        if how in ("new", "rename", "overwrite"):  # its bank is empty: what differs is in the file
+            asked = replace(asked, on_conflict=OnConflict.RENAME)
+        try:
+            return import_file(self._settings, self._file, agent.bank, self._owner, asked)
+        except EmptyInputError:
+            self._notes.append("the file contains no memories, only the agent's identity")
+            return None
+
+    def _commit(
+        self, told: AgentImported, agent: Agent, memory: Imported | None, staging: Staging
+    ) -> AgentImported:
+        settings, is_merge = self._settings, told.how in ("merge", "resume")
+        before = said_of(settings, agent.id)
+        source = memory.banks[0].source if memory and memory.banks else None
+        record = Record(agent=agent.id, before=before, bank=agent.bank)
+        if source is not None:
+            keep_record(settings, source, record)
+        placed = Placed(active=staging.active)
+        if staging.names or staging.not_in_file:
+            placed = staging.put(merge=is_merge)
+            agent = msgspec.structs.replace(agent, workspace=str(staging.final))
+        if source is not None:
+            keep_record(settings, source, msgspec.structs.replace(record, files=placed))
+        changed = say(settings, agent.id, table_of(agent))
+        if self._asked.embed and memory is not None:
+            self._embed(agent.bank)
+        return msgspec.structs.replace(
+            told,
+            memory=memory,
+            files=placed,
+            configured=changed,
+            undo=source,
+            notes=self._notes,
+            sessions=self._sessions(agent.bank, source) if source is not None else {},
+        )
+
+    def _embed(self, name: str) -> None:
+        try:
+            with opened_bank(self._settings, name, writes=True) as bank:
+                embed_bank(bank)
+        except (MissingExtraError, UsageError) as error:
+            self._notes.append(f"no vectors were computed: {error.message}")
+
+    def _sessions(self, name: str, source: str) -> dict[str, str]:
+        found = dict[str, str]()
+        with opened_bank(self._settings, name) as bank, bank.ledger.reading() as view:
+            for logged in view.imported(source):
+                model = logged.model
+                if not isinstance(model, SessionEvent) or model.event not in ("session", "fork"):
+                    continue
+                if model.origin is not None and model.origin.id and model.session is None:
+                    found[model.origin.id] = logged.record.id
+        return found
+
+    def _lossless(self) -> bool | None:
+        said = self._container.get("exportMetadata")
+        found = said.get("lossless") if isinstance(said, dict) else None
+        return found if isinstance(found, bool) else None
+
+
+def _model_of(row: Row) -> Any:
+    return Sealed(row.id, row.type, row.body or b"").model

@@ -1,0 +1,307 @@
+"""The files of an agent that arrives: laid out aside first, put in their place in one step.
+
+Their names come from a file that anybody may have made: each is opened below the folder, and never
+leads out of it. Nothing is ever removed: what was there before is kept under another name.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import msgspec
+
+from satchel.agents.workspace import is_active
+from satchel.errors import LimitError, MalformedError, TargetExistsError
+from satchel.model.records import FileVersion
+from satchel.runtime.atomic_files import target_error
+from satchel.runtime.contained_folder import ContainedFolder, parts_of
+
+MOST_FILES = 100_000
+MOST_BYTES = 1 << 30
+_CHUNK = 1 << 20
+_MOST_TOLD = 1000
+
+
+class Placed(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What became of the files of an agent that was imported."""
+
+    folder: str | None = None
+    written: int = 0
+    same: int = 0
+    """Files that were there already, saying the same."""
+
+    differ: list[str] = []
+    """Files that are there and say something else: they stay as they are; the first thousand."""
+
+    not_in_file: list[str] = []
+    """Binary files of which only the name came; the first thousand."""
+
+    active: list[str] = []
+    """Files that a tool would run or obey, which were not written; the first thousand."""
+
+    kept: str | None = None
+    """Where the folder is that was there before, where another took its place."""
+
+    added: dict[str, str] = {}
+    """SHA-256 of each file that was put into a folder that was there."""
+
+
+class Staging:
+    """A folder aside, in which what arrives is laid out; a context manager.
+
+    Args:
+        final: Where the folder is going to be; the one that it is in is made.
+        active: Whether files that a tool runs or obeys are laid out as well.
+    """
+
+    def __init__(self, final: Path, *, active: bool = True) -> None:
+        self.final = final
+        self.active = list[str]()
+        """Paths of files that a tool would run or obey, and that are not laid out; the first."""
+
+        self._with_active = active
+        self.names: list[str] = []
+        """Paths of the files that are here."""
+
+        self.not_in_file = list[str]()
+        self._path = final.with_name(f".{final.name}.satchel-{secrets.token_hex(8)}")
+        with ContainedFolder(final.parent, create=True):
+            pass
+        self._folder = ContainedFolder(self._path, create=True)
+        self._open: BinaryIO | None = None
+        self._current: FileVersion | None = None
+        self._hash = hashlib.sha256()
+        self._size = self._bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._folder.close()
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._path)
+
+    def take(self, version: FileVersion) -> None:
+        """Lay out a file, or the next part of it.
+
+        Raises:
+            PathRefusedError: If its path leads out of the folder.
+            MalformedError: If there are two of that path, or it is not what it says it is.
+            LimitError: If it is too much.
+        """
+        if not self._with_active and is_active(version.path):
+            self.finish()
+            parts_of(version.path)
+            if not version.metadata.get("part") and len(self.active) < _MOST_TOLD:
+                self.active.append(version.path)
+            return
+        data = self._data_of(version)
+        if data is None:
+            if len(self.not_in_file) < _MOST_TOLD:
+                self.not_in_file.append(version.path)
+            return
+        if not version.metadata.get("part"):
+            self.finish()
+            self._begin(version)
+        elif self._current is None or self._current.path != version.path:
+            raise MalformedError(
+                "a chunk of a file whose first chunk is missing", field=version.path[:80]
+            )
+        self._hash.update(data)
+        self._size += len(data)
+        assert self._open is not None  # noqa: S101 - it was begun
+        self._write(self._open, data)
+
+    def lay(self, path: str, data: bytes) -> None:
+        """Lay out a whole file.
+
+        Raises:
+            PathRefusedError: If its path leads out of the folder.
+            MalformedError: If there are two of that path.
+            LimitError: If it is too much.
+            TargetError: If it cannot be written.
+        """
+        with self._made(path) as stream:
+            self._write(stream, data)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _write(self, stream: BinaryIO, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes > MOST_BYTES:
+            raise LimitError(f"the files have more than {MOST_BYTES:,} bytes", field="workspace")
+        try:
+            stream.write(data)
+        except OSError as error:
+            raise target_error(self._path, error) from error
+
+    def finish(self) -> None:
+        """Complete the file that was laid out last.
+
+        Raises:
+            MalformedError: If it is not what it says it is.
+        """
+        stream, version = self._open, self._current
+        if stream is None or version is None:
+            return
+        self._open = self._current = None
+        with stream:
+            stream.flush()
+            os.fsync(stream.fileno())
+        said, size = version.metadata.get("sha256"), version.metadata.get("sizeBytes")
+        if said is not None and said != self._hash.hexdigest():
+            raise MalformedError("a file does not match its SHA-256", field=version.path[:80])
+        if size is not None and size != self._size:
+            raise MalformedError(
+                "a file does not have its declared length", field=version.path[:80]
+            )
+
+    def put(self, *, merge: bool) -> Placed:
+        """Put the files in their place.
+
+        Args:
+            merge: Into a folder that is there; what is in it stays. Otherwise a folder that is
+                there is kept under another name.
+
+        Raises:
+            TargetError: If it cannot be done.
+        """
+        self.finish()
+        placed = Placed(folder=str(self.final), not_in_file=self.not_in_file, active=self.active)
+        try:
+            there = self.final.is_symlink() or self.final.exists()
+            if there and merge:
+                self._merge(placed)
+                return placed
+            if there:
+                kept = self.final.with_name(f"{self.final.name}.before-{_moment()}")
+                self.final.rename(kept)
+                placed.kept = str(kept)
+            self._take_place(placed)
+        except OSError as error:
+            raise target_error(self.final, error) from error
+        placed.written = len(self.names)
+        return placed
+
+    def _take_place(self, placed: Placed) -> None:
+        try:
+            self._path.rename(self.final)
+        except OSError:
+            if placed.kept is not None:  # no agent is left without its folder
+                Path(placed.kept).rename(self.final)
+            raise
+
+    def _begin(self, version: FileVersion) -> None:
+        self._open = self._made(version.path)
+        self._current, self._hash, self._size = version, hashlib.sha256(), 0
+
+    def _made(self, path: str) -> BinaryIO:
+        parts = parts_of(path)
+        if len(self.names) >= MOST_FILES:
+            raise LimitError(f"there are more than {MOST_FILES:,} files", field="workspace")
+        try:
+            if parts[:-1]:
+                self._folder.make_folder(parts[:-1])
+            made = self._folder.create(parts)
+        except TargetExistsError:
+            raise MalformedError("two files have the same path", field=path[:80]) from None
+        self.names.append(path)
+        return made
+
+    def _merge(self, placed: Placed) -> None:
+        with ContainedFolder(self.final) as target:
+            for name in self.names:
+                parts = parts_of(name)
+                if parts[:-1]:
+                    target.make_folder(parts[:-1])
+                ours = _digest(self._folder, parts)
+                if _is_in(target, parts):
+                    same = _digest(target, parts) == ours
+                    placed.same += same
+                    if not same and len(placed.differ) < _MOST_TOLD:
+                        placed.differ.append(name)
+                    continue
+                with (
+                    self._folder.open(parts) as source,
+                    target.writing(parts, overwrite=False) as sink,
+                ):
+                    shutil.copyfileobj(source, sink)
+                placed.written += 1
+                placed.added[name] = ours
+
+    @staticmethod
+    def _data_of(version: FileVersion) -> bytes | None:
+        """Return the bytes of a version; None where only a name came."""
+        metadata: dict[str, Any] = version.metadata
+        if not metadata.get("binary"):
+            return None if version.text is None else version.text.encode()
+        if "contentsBase64" not in metadata:
+            return None
+        try:
+            return base64.b64decode(str(metadata["contentsBase64"]), validate=True)
+        except (binascii.Error, ValueError):
+            raise MalformedError(
+                "the contents are not valid base64", field=version.path[:80]
+            ) from None
+
+
+def take_back(placed: Placed) -> list[str]:
+    """Undo ``Staging.put``, and return what could not be: files that were changed since then.
+
+    A folder that was new is kept under another name, since there may be more in it by now.
+
+    Raises:
+        TargetError: If it cannot be done.
+    """
+    if placed.folder is None:
+        return []
+    folder = Path(placed.folder)
+    try:
+        if placed.added or placed.same or placed.differ:
+            return _remove_added(folder, placed.added)
+        if folder.exists() and placed.written:
+            folder.rename(folder.with_name(f"{folder.name}.undone-{_moment()}"))
+        if placed.kept is not None and not folder.exists():
+            Path(placed.kept).rename(folder)
+    except OSError as error:
+        raise target_error(folder, error) from error
+    return []
+
+
+def _remove_added(folder: Path, added: dict[str, str]) -> list[str]:
+    stays = []
+    with ContainedFolder(folder) as there:
+        for name, digest in added.items():
+            parts = parts_of(name)
+            if not _is_in(there, parts):
+                continue
+            if _digest(there, parts) == digest:
+                there.remove(parts)
+            else:
+                stays.append(name)
+    return stays
+
+
+def _is_in(folder: ContainedFolder, parts: tuple[str, ...]) -> bool:
+    return any(one.name == parts[-1] for one in folder.listing(parts[:-1]))
+
+
+def _digest(folder: ContainedFolder, parts: tuple[str, ...]) -> str:
+    found = hashlib.sha256()
+    with folder.open(parts) as stream:
+        while chunk := stream.read(_CHUNK):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def _moment() -> str:
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

@@ -1,0 +1,445 @@
+"""The three roles of a memory backend, with amplihack's names, over any store."""
+
+import fnmatch
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+import msgspec
+from msgspec import structs
+
+from satchel.amplihack.agents import OwnerKey, agent_bank, agents_apart, hierarchical, is_foreign
+from satchel.amplihack.hosts import BUDGET, prompt_context
+from satchel.amplihack.learning import SessionLearning, store_learnings
+from satchel.amplihack.sessions import (
+    MemoryRecord,
+    SessionRows,
+    Sessions,
+    SessionSummary,
+    of_sessions,
+)
+from satchel.bank.connections import empty_store, has_store, is_there, open_configured
+from satchel.bank.open_bank import OpenBank, name_of, open_bank_in
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.signing_keys import signing_key
+from satchel.config.settings import Settings, load_settings
+from satchel.config.store_selection import BackendChoice, agents_in, backend_from, backend_of
+from satchel.crypto.sealed_records import seal
+from satchel.errors import SatchelError, UsageError
+from satchel.model.agent_names import agent_name
+from satchel.model.entries import Entry
+from satchel.model.records import Status
+from satchel.model.times import now
+from satchel.ports.store import Store
+from satchel.runtime.private_files import private_folder
+
+GENERAL = "general"
+"""The agent that is meant when none is named."""
+
+_TOGETHER = 500
+_CLEANED = "its session was cleaned up"
+
+
+@runtime_checkable
+class MemoryTreeBackend(Protocol):
+    """What ``memory tree`` needs."""
+
+    def backend_name(self) -> str:
+        """Return the kind of store."""
+        ...
+
+    def load_session_rows(
+        self, session_id: str | None = None, memory_type: str | None = None
+    ) -> SessionRows:
+        """Return sessions with their memories, the one with the newest memory first."""
+        ...
+
+    def collect_agent_counts(self) -> list[tuple[str, int]]:
+        """Return how many memories of sessions each agent has, by name."""
+        ...
+
+
+@runtime_checkable
+class MemorySessionBackend(Protocol):
+    """What ``memory clean`` needs."""
+
+    def list_sessions(self) -> list[SessionSummary]:
+        """Return all sessions, the one with the newest memory first."""
+        ...
+
+    def delete_session(self, session_id: str) -> bool:
+        """Forget what is of a session, and tell whether there was anything."""
+        ...
+
+
+@runtime_checkable
+class MemoryRuntimeBackend(Protocol):
+    """What the hooks of an agent host need."""
+
+    def load_prompt_context_memories(
+        self, session_id: str, *, query: str = "", budget: int = BUDGET
+    ) -> list[MemoryRecord]:
+        """Return memories for the prompt of a session, of all sessions of its agent."""
+        ...
+
+    def store_session_learning(self, record: SessionLearning) -> str | None:
+        """Keep what a session taught, and return its id; None where it is known already."""
+        ...
+
+
+class AgentMemory:
+    """The flat memory of all agents in one store, in all three roles. A context manager.
+
+    Args:
+        settings: The surroundings.
+        store: Open; closed with this.
+        agent: Whose memory a session gets that is not known yet.
+        owner: Gives the key that new banks belong to.
+        close: Called at the end.
+        apart: The stores of agents that have one of their own, with where each is; closed with
+            this.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        *,
+        agent: str = GENERAL,
+        owner: OwnerKey,
+        close: Callable[[], None] | None = None,
+        apart: Sequence[tuple[Settings, Store]] = (),
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._apart = list(apart)
+        self._agent = agent
+        self._owner = owner
+        self._stack = ExitStack()
+        self._stack.callback(settings.hooks.finish)
+        if close is not None:
+            self._stack.callback(close)
+        for _, other in apart:
+            self._stack.callback(other.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the store back."""
+        self._stack.close()
+
+    def backend_name(self) -> str:
+        """Return the kind of store: ``sqlite``, ``graph-db``, ``postgres``.
+
+        Several where agents have stores of their own of other kinds.
+        """
+        common = str(backend_of(self._settings.store) or BackendChoice.SQLITE)
+        kinds = {str(backend_of(there.store)) for there, _ in self._apart}
+        if kinds and not is_there(self._settings.store):
+            return ", ".join(sorted(kinds))
+        return ", ".join([common, *sorted(kinds - {common})])
+
+    def load_session_rows(
+        self, session_id: str | None = None, memory_type: str | None = None
+    ) -> SessionRows:
+        """Return sessions with their memories, the one with the newest memory first.
+
+        Args:
+            session_id: Only this session.
+            memory_type: Only memories of this type, and sessions that have some.
+        """
+        return self._sessions(session_id).rows(memory_type)
+
+    def collect_agent_counts(self) -> list[tuple[str, int]]:
+        """Return how many memories of sessions each agent has, by name."""
+        counts = Counter[str]()
+        for bank in self._banks():
+            with bank.ledger.reading() as view:
+                counts.update(
+                    one.row.agent or bank.name or bank.id
+                    for one in of_sessions(view)
+                    if isinstance(one.model, Entry)
+                )
+        return sorted(counts.items())
+
+    def list_sessions(self) -> list[SessionSummary]:
+        """Return all sessions, the one with the newest memory first."""
+        return [summary for summary, _ in self._sessions().rows()]
+
+    def delete_session(self, session_id: str) -> bool:
+        """Forget the memories of a session in every bank, and tell whether there were any.
+
+        They are no longer recalled or listed. Their text stays in the log, as with ``forget``,
+        until ``prune`` erases it.
+        """
+        if not session_id:
+            return False
+        found = False
+        for bank in self._banks(writes=True):
+            with bank.ledger.reading() as view:
+                gone = [one.record.id for one in of_sessions(view, session_id)]
+            for start in range(0, len(gone), _TOGETHER):
+                some = gone[start : start + _TOGETHER]
+                said = [
+                    seal(Status(target=each, state="deleted", reason=_CLEANED, at=now()))
+                    for each in some
+                ]
+                bank.ledger.append(said)
+                bank.tell("on_forget", some, {"memories": len(some)}, list)
+            found = found or bool(gone)
+        return found
+
+    def load_prompt_context_memories(
+        self, session_id: str, *, query: str = "", budget: int = BUDGET
+    ) -> list[MemoryRecord]:
+        """Return memories for the prompt of a session, best first; none twice.
+
+        They are of all sessions of the agents that take part in this one; of a session that is
+        new, of the agent that was named when this was opened.
+        """
+        names = self._agents_of(session_id) or [self._agent]
+        found = list[MemoryRecord]()
+        left = budget
+        for bank in self._banks():
+            if bank.name in names and left > 0:
+                context = prompt_context(bank, query=query, budget=left)
+                found += context.memories
+                left -= context.tokens
+        return found
+
+    def store_session_learning(self, record: SessionLearning) -> str | None:
+        """Keep what a session taught, secrets replaced, and return its id.
+
+        None where the agent knows it already, from whatever session, or it says nothing.
+
+        Raises:
+            UsageError: If no agent can have the name, the type is none, or the like.
+        """
+        there, store = self._place_of(record.agent_id)
+        bank = agent_bank(there, store, record.agent_id, self._owner)
+        done = store_learnings(bank, [record])
+        return done.stored[0] if done.stored else None
+
+    def _place_of(self, agent: str) -> tuple[Settings, Store]:
+        """Return the store with an agent's memory, by the rule that holds for every command."""
+        there = hierarchical(self._settings, agent, writes=True)
+        if there.store == self._settings.store:
+            return self._settings, self._store
+        for known, store in self._apart:
+            if known.store == there.store:
+                return known, store
+        store = open_configured(there, read_only=False)
+        self._stack.callback(store.close)
+        self._apart.append((there, store))
+        return there, store
+
+    def _sessions(self, session_id: str | None = None) -> Sessions:
+        sessions = Sessions()
+        for bank in self._banks():
+            with bank.ledger.reading() as view:
+                sessions.take(view, bank.name or bank.id, session_id)
+        return sessions
+
+    def _agents_of(self, session_id: str) -> list[str]:
+        """Return the names of the banks that have memories of a session."""
+        found = list[str]()
+        for bank in self._banks():
+            with bank.ledger.reading() as view:
+                there = any(isinstance(one.model, Entry) for one in of_sessions(view, session_id))
+                if there and bank.name is not None:
+                    found.append(bank.name)
+        return found
+
+    def _banks(self, *, writes: bool = False) -> Iterator[OpenBank]:
+        found = list[tuple[str, str, Settings, Store]]()
+        for settings, store in [(self._settings, self._store), *self._apart]:
+            with store.reading() as reader:
+                found += [
+                    (name_of(reader, bank) or "", bank, settings, store) for bank in reader.banks()
+                ]
+        for _, bank, settings, store in sorted(found, key=itemgetter(0, 1)):
+            yield open_bank_in(settings, store, bank, writes=writes)
+
+
+def resolve_backend_with_autodetect(
+    agent: str | None = None, *, backend: str | None = None, home: Path | None = None
+) -> BackendChoice:
+    """Return the kind of store that is meant, by the order that holds for every command.
+
+    Args:
+        agent: Whose memory is meant; a graph of any agent counts when None.
+        backend: What was said on the command line.
+        home: Where stores are; the configured home when None.
+
+    Raises:
+        ConfigError: If what was said is no kind of store, or there is no home directory.
+        PathRefusedError: If there is a link where a graph is looked for.
+        UsageError: If no agent can have the name, or the configured store is of no known kind.
+    """
+    settings = load_settings(home=home, backend=backend)
+    agents = agents_in(settings.home) if agent is None else [agent_name(agent)]
+    chosen = settings.selection.of(agents)
+    if chosen.backend is None:
+        raise UsageError("the configured store has an unknown kind", field="store")
+    return chosen.backend
+
+
+def resolve_transfer_backend_choice(
+    agent: str | None = None, *, home: Path | None = None
+) -> BackendChoice:
+    """Return the kind of store for a transfer: the same order, and the same errors.
+
+    amplihack takes a graph for whatever it does not understand, after a warning; nothing is
+    guessed here.
+    """
+    return resolve_backend_with_autodetect(agent, home=home)
+
+
+def open_tree_backend(choice: BackendChoice | str | None = None) -> MemoryTreeBackend:
+    """Open the store of a kind, or the one that is meant, for ``memory tree``; nothing is made."""
+    return open_agents(chosen_settings(choice), read_only=True)
+
+
+def open_cleanup_backend(choice: BackendChoice | str | None = None) -> MemorySessionBackend:
+    """Open the store of a kind, or the one that is meant, to list and delete sessions."""
+    settings = chosen_settings(choice)
+    return open_agents(settings, makes=False)
+
+
+def open_runtime_backend(
+    choice: BackendChoice | str | None = None, *, agent: str = GENERAL
+) -> MemoryRuntimeBackend:
+    """Open the store of a kind, or the one that is meant, for hooks; it is made when needed.
+
+    Args:
+        choice: The kind; as configured when None.
+        agent: Whose memory a session gets that is not known yet.
+    """
+    return open_agents(chosen_settings(choice), agent=agent)
+
+
+def chosen_settings(
+    choice: BackendChoice | str | None = None, settings: Settings | None = None
+) -> Settings:
+    """Return the surroundings with a kind of store chosen, as ``--backend`` would.
+
+    Args:
+        choice: The kind; as it is when None.
+        settings: The surroundings; as configured when None.
+
+    Raises:
+        ConfigError: If it is no kind of store.
+    """
+    if settings is None:
+        return load_settings(backend=None if choice is None else str(choice))
+    if choice is None:
+        return settings
+    kind = backend_from(str(choice), "--backend")
+    return structs.replace(settings, selection=settings.selection.with_backend(kind))
+
+
+def open_agents(
+    settings: Settings,
+    *,
+    agent: str = GENERAL,
+    read_only: bool = False,
+    makes: bool = True,
+    owner: OwnerKey | None = None,
+) -> AgentMemory:
+    """Open the flat memory of all agents: in the configured store, and in stores of their own.
+
+    Args:
+        settings: The surroundings.
+        agent: Whose memory a session gets that is not known yet.
+        read_only: Nothing is made; a store that is not there is an empty one.
+        makes: Whether the configured store is made where it is not there, to write to it.
+        owner: Gives the key that new banks belong to; the default key when None.
+    """
+    require_owner(settings, "amplihack")
+    agent_name(agent)
+    key, apart = _owner(settings, owner), _apart(settings, read_only=read_only)
+    if (read_only or not makes) and not has_store(settings):
+        return AgentMemory(settings, empty_store(), agent=agent, owner=key, apart=apart)
+    if not read_only:
+        private_folder(settings.home)
+    try:
+        opened = open_configured(settings, read_only=read_only)
+    except BaseException:
+        for _, store in apart:
+            store.close()
+        raise
+    return AgentMemory(settings, opened, agent=agent, owner=key, close=opened.close, apart=apart)
+
+
+def _apart(settings: Settings, *, read_only: bool) -> list[tuple[Settings, Store]]:
+    """Open the stores of agents that have one of their own."""
+    found = list[tuple[Settings, Store]]()
+    try:
+        for name in agents_apart(settings):
+            if not is_foreign(settings, name):
+                there = hierarchical(settings, name, writes=not read_only)
+                found.append((there, open_configured(there, read_only=read_only)))
+    except BaseException:
+        for _, store in found:
+            store.close()
+        raise
+    return found
+
+
+def _owner(settings: Settings, owner: OwnerKey | None) -> OwnerKey:
+    return owner or (lambda: signing_key(settings)[0])
+
+
+PATTERN = "test_*"
+"""Sessions that are meant when nothing is said."""
+
+_LONGEST = 200
+
+
+class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the sessions that matched."""
+
+    pattern: str
+    matched: list[SessionSummary]
+    deleted: list[str] = []
+    failed: dict[str, str] = {}
+    """Sessions that are still there, and why."""
+
+    dry_run: bool = True
+
+
+def matching(backend: MemorySessionBackend, pattern: str) -> list[SessionSummary]:
+    """Return the sessions whose names match: ``*`` is any text, ``?`` any sign; case counts.
+
+    Raises:
+        UsageError: If the pattern is empty, or too long to be one.
+    """
+    if not pattern or len(pattern) > _LONGEST:
+        raise UsageError(f"a pattern has 1 to {_LONGEST} characters", field="pattern")
+    literal = pattern.replace("[", "[[]")  # a bracket is itself
+    return [one for one in backend.list_sessions() if fnmatch.fnmatchcase(one.session_id, literal)]
+
+
+def clean(backend: MemorySessionBackend, pattern: str, found: list[SessionSummary]) -> Cleaned:
+    """Forget sessions one by one; one that fails does not keep the others."""
+    deleted, failed = list[str](), dict[str, str]()
+    for one in found:
+        try:
+            if backend.delete_session(one.session_id):
+                deleted.append(one.session_id)
+        except SatchelError as error:
+            failed[one.session_id] = error.message
+    return Cleaned(pattern=pattern, matched=found, deleted=deleted, failed=failed, dry_run=False)

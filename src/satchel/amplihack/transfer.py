@@ -1,0 +1,675 @@
+"""Exporting and importing the hierarchical memory of one agent, as amplihack does.
+
+JSON is its format 1.1; ``raw-db`` its SQLite database. An import replaces what came from amplihack
+for that agent, in one moment, and can be undone; a merge adds what is new.
+"""
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import chain, groupby
+from operator import attrgetter
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from satchel.amplihack.agents import hierarchical, is_foreign
+from satchel.amplihack.hierarchy import link_stored
+from satchel.amplihack.similarity import SIMILAR_TO, Alike, similar_links
+from satchel.bank.connections import holds_anything, opened_store, require_not_lost
+from satchel.bank.open_bank import called, opened_bank, starting
+from satchel.bank.owner_rights import require_owner
+from satchel.config import store_selection
+from satchel.config.path_permissions import (
+    OWN,
+    Permission,
+    file_to_read,
+    file_to_write,
+    require_uncontained,
+)
+from satchel.config.settings import Settings, StoreSettings
+from satchel.config.store_selection import HIERARCHY, BackendChoice
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import (
+    InputError,
+    MalformedError,
+    PathRefusedError,
+    ReadOnlyStoreError,
+    UnknownBankError,
+    UsageError,
+)
+from satchel.ledger.columns import LINKS
+from satchel.ledger.view import View
+from satchel.model.agent_names import agent_name
+from satchel.model.entries import Entry
+from satchel.model.records import Edge
+from satchel.ports.format import Reading
+from satchel.ports.losses import Loss, Refused
+from satchel.ports.place import HEAD_BYTES, Place
+from satchel.ports.registry import formats
+from satchel.receipts.account import told
+from satchel.receipts.steps import joined, kept
+from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, target_error
+from satchel.runtime.input import OpenFile
+from satchel.runtime.output import Outlet
+from satchel.transfer.export_records import WHOLE, Outgoing, Taken, scope_of, take_out
+from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.exports import Part, export, export_part
+from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.imports import import_file
+from satchel.transfer.providers import staged
+
+_COMPUTED = {"computed_by": "satchel"}
+"""The metadata of a link that no log has."""
+
+
+def whole(asked: ExportOptions) -> Part:
+    """Return everything there is of a bank, with the links of likeness kept beside its log.
+
+    A fact that came in a file has the links that the file stated, and no others.
+    """
+
+    def take(view: View, outgoing: Outgoing) -> Taken:
+        taken = take_out(view, WHOLE, outgoing, asked.progress)
+        for source, found in groupby(similar_links(view), attrgetter("source")):
+            if _came_from(view, source):
+                continue
+            stated = _linked_with(view, source)
+            for one in found:
+                if one.target not in stated:
+                    outgoing.builder.add(seal(_as_edge(one)))
+        return taken
+
+    return Part(take, scope_of(WHOLE))
+
+
+def _came_from(view: View, identity: str) -> str | None:
+    entry = view.get([identity])[identity].model
+    origin = entry.origin if isinstance(entry, Entry) else None
+    return None if origin is None else origin.provider
+
+
+def _linked_with(view: View, identity: str) -> set[str]:
+    """Return what somebody said to be like a fact."""
+    view.require_columns(LINKS)
+    ways = (view.neighbours(identity), view.neighbours(identity, incoming=True))
+    edges = [one.model for one in chain(*ways) if isinstance(one.model, Edge)]
+    return {end for edge in edges if edge.kind == SIMILAR_TO for end in (edge.source, edge.target)}
+
+
+def _as_edge(link: Alike) -> Edge:
+    return Edge(
+        source=link.source,
+        target=link.target,
+        kind=SIMILAR_TO,
+        weight=link.weight,
+        metadata={"contradiction": True, **_COMPUTED} if link.contradicts else _COMPUTED,
+    )
+
+
+_SQLITE = b"SQLite format 3\x00"
+_APPLICATION = slice(68, 72)
+_OURS = b"SATC"
+_GRAPHS = (b"LBUG", b"KUZU")
+_FOLDERS = ("graph_db", "kuzu_db")
+_OLDER = "sqlite_hierarchical.db"
+
+
+class Kept(StrEnum):
+    """What keeps an agent's memory at a path."""
+
+    NOTHING = "nothing"
+    STORE = "store"
+    AMPLIHACK = "amplihack"
+    GRAPH = "graph"
+    """A graph of amplihack's, which is only read."""
+
+
+def graph_at(
+    settings: Settings, folder: Path, agent: str, *, writes: bool = False
+) -> Settings | None:
+    """Return surroundings in which the store is an agent's graph of ours under a folder.
+
+    None where neither a graph was chosen nor one is all there is.
+
+    Raises:
+        PathRefusedError: If there is a link on the way.
+    """
+    selection = settings.selection
+    chosen = selection.of(()) if selection.said.backend else None
+    if chosen is None or chosen.backend is not BackendChoice.GRAPH_DB:
+        graph = store_selection.agent_graph(folder, agent)
+        if store_selection.refuse_link(store_selection.agent_sqlite(folder, agent)):
+            return None
+        if not (
+            store_selection.refuse_link(graph)
+            and store_selection.refuse_link(graph / store_selection.GRAPH_FILE)
+        ):
+            return None
+    meant = structs.replace(settings, selection=selection.with_backend(BackendChoice.GRAPH_DB))
+    return hierarchical(meant, agent, storage_path=folder, writes=writes)
+
+
+def file_of(folder: Path, agent: str) -> Path:
+    """Return the file of an agent in amplihack's layout.
+
+    That is ``<agent>.db``, also where it is still to be made; or what older versions left, or a
+    graph.
+
+    Raises:
+        UsageError: If no agent can have the name. Nothing was looked at then.
+    """
+    agent_name(agent)
+    usual, older = folder / f"{agent}.db", folder / agent / _OLDER
+    if _is_there(usual) or not _is_there(folder / agent):
+        return usual
+    if _is_there(older):
+        return older
+    for name in _FOLDERS:
+        if _is_there(folder / agent / name):
+            return folder / agent / name
+    return usual
+
+
+def kept_at(path: Path) -> Kept:
+    """Tell what keeps memory at a path; links are not followed.
+
+    Raises:
+        PathRefusedError: If there is a link, or something else that is no file.
+        MalformedError: If it is no database at all.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Kept.NOTHING
+    except OSError as error:
+        problem = "a database path is a symbolic link"
+        problem = problem if _is_link(path) else f"cannot be read: {error.strerror}"
+        raise PathRefusedError(problem, file=str(path)) from error
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            return Kept.GRAPH
+        if not stat.S_ISREG(mode):
+            raise PathRefusedError("not a file", file=str(path))
+        head = os.read(handle, HEAD_BYTES)
+    finally:
+        os.close(handle)
+    if head.startswith(_GRAPHS):
+        return Kept.GRAPH
+    if not head.startswith(_SQLITE):
+        raise MalformedError("not an SQLite database", file=str(path), byte=0)
+    return Kept.STORE if head[_APPLICATION] == _OURS else Kept.AMPLIHACK
+
+
+def graph_error(path: Path) -> ReadOnlyStoreError:
+    """Return the error to raise for a graph of amplihack's that was going to be written."""
+    return ReadOnlyStoreError(
+        "this agent's memory is in an amplihack graph, which is read-only",
+        file=str(path),
+        hint="Run satchel amplihack export with this path, then import the result.",
+    )
+
+
+def store_at(settings: Settings, path: Path, *, makes: bool = False) -> Settings:
+    """Return surroundings in which the store is the one in a file.
+
+    Args:
+        settings: The surroundings.
+        path: The file.
+        makes: Whether its folder is made, for its owner only, where it is missing.
+    """
+    if makes:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+    store = StoreSettings(address=str(path.absolute()))
+    return structs.replace(settings, options=structs.replace(settings.options, store=store))
+
+
+def bank_of(settings: Settings, agent: str) -> str | None:
+    """Return the id of the bank that has an agent's name; None where there is none.
+
+    Only the name counts: an id, or the start of one, is no agent.
+
+    Raises:
+        UsageError: If several banks have it.
+        RolledBackError: If the store is gone, or empty, and this machine saw banks in it.
+    """
+    if not holds_anything(settings):
+        require_not_lost(settings, None)
+        return None
+    with opened_store(settings, read_only=True) as store, store.reading() as reader:
+        found, meant = called(reader, agent), starting(reader, agent)
+    if meant and not found:
+        raise UsageError(f"{agent!r} is a prefix of a bank ID", field="agent")
+    if len(found) > 1:
+        raise UsageError(
+            f"{len(found)} banks are named {agent!r}",
+            field="agent",
+            hint="Rename one: satchel bank rename.",
+        )
+    return found[0] if found else None
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _is_link(path: Path) -> bool:
+    return path.is_symlink()
+
+
+JSON, RAW = "json", "raw-db"
+"""The two formats of a transfer."""
+
+EDGE_KINDS = ("similar_to", "derives_from", "supersedes", "transitioned_to")
+
+
+class ExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an export did."""
+
+    agent_name: str
+    format: str
+    """``json`` or ``raw-db``."""
+
+    output_path: str
+    file_size_bytes: int | None = None
+    statistics: list[tuple[str, str]] = []
+    """How many nodes and edges of each kind were written, in the order of the file."""
+
+    failed: list[Loss] = []
+    """What the format has no place for, counted and named."""
+
+    notes: list[str] = []
+    receipt: str | None = None
+    """Id of the receipt; ``satchel receipt show`` prints it."""
+
+    unaccepted: int = 0
+    """How much was lost that nobody said may be lost."""
+
+
+class ImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an import did."""
+
+    agent_name: str
+    format: str
+    source_agent: str | None = None
+    """Whose memory it was, as the file says; None for a database."""
+
+    merge: bool = False
+    statistics: list[tuple[str, str]] = []
+    """``semantic_nodes_imported``, ``episodic_nodes_imported``, ``edges_imported``, ``skipped``,
+    ``errors``: what is new in the bank, what was there or is another version, what is bad."""
+
+    failed: list[Refused] = []
+    """Nodes and edges that were left out as bad, with their places; the first thousand."""
+
+    losses: list[Loss] = []
+    """What else was left behind, counted and named; refused ones included."""
+
+    conflicts: int = 0
+    """Nodes and edges that the bank had another version of."""
+
+    conflict_examples: list[str] = []
+    notes: list[str] = []
+    receipts: list[str] = []
+    """Ids of the receipts."""
+
+    unaccepted: int = 0
+    """How much was lost that nobody said may be lost."""
+
+    dry_run: bool = False
+
+
+def export_result(agent: str, format_: str, done: Export, edges: dict[str, int]) -> ExportResult:
+    """Return an export as amplihack tells it.
+
+    Args:
+        agent: The agent.
+        format_: ``json`` or ``raw-db``.
+        done: The export.
+        edges: Edges that were written, by kind.
+    """
+    there = done.account.counts if done.account is not None else {}
+    counts = {f"{name}_node_count": _written(there, name) for name in ("semantic", "episodic")}
+    counts |= {f"{kind}_edge_count": edges.get(kind, 0) for kind in EDGE_KINDS}
+    return ExportResult(
+        agent_name=agent,
+        format=format_,
+        output_path=str(Path(done.output).resolve()),
+        file_size_bytes=done.output_bytes,
+        statistics=[(name, str(number)) for name, number in counts.items()],
+        failed=done.losses,
+        notes=done.notes,
+        receipt=done.receipt,
+        unaccepted=done.unaccepted,
+    )
+
+
+def import_result(agent: str, format_: str, found: Imported, *, merge: bool) -> ImportResult:
+    """Return an import as amplihack tells it."""
+    bank = found.banks[0]
+    there, done = found.accounts[0].counts if found.accounts else {}, bank.done
+    changed = (
+        done.skipped + done.others_skipped,
+        done.overwritten + done.others_overwritten,
+        done.renamed + done.others_renamed,
+    )
+    left = done.known + done.twice + done.skipped + done.others_left - done.unjoined
+    refused = sum(loss.count for loss in found.losses if loss.name == "record")
+    counts = {
+        "semantic_nodes_imported": _written(there, "semantic"),
+        "episodic_nodes_imported": _written(there, "episodic"),
+        "edges_imported": _written(there, "edge"),
+        "skipped": left,
+        "errors": refused + done.unjoined,
+    }
+    return ImportResult(
+        agent_name=agent,
+        format=format_,
+        source_agent=found.agent,
+        merge=merge,
+        statistics=[(name, str(number)) for name, number in counts.items()],
+        failed=found.refused,
+        losses=found.losses,
+        conflicts=sum(changed),
+        conflict_examples=bank.conflicts,
+        notes=found.notes,
+        receipts=found.receipts,
+        unaccepted=found.unaccepted,
+    )
+
+
+def _written(counts: object, name: str) -> int:
+    found = counts.get(name) if isinstance(counts, dict) else None
+    return 0 if found is None else int(found.written)
+
+
+_FORMATS = {JSON: "amplihack", RAW: "amplihack_db"}
+_GRAPH = "amplihack_graph"
+
+Owners = Callable[[], SigningKey]
+"""Gives the key that owns banks that are made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferOptions:
+    """What a transfer is asked to do."""
+
+    format: str = JSON
+    """``json`` or ``raw-db``."""
+
+    storage_path: Path | None = None
+    """A folder in amplihack's layout; the store otherwise."""
+
+    permission: Permission = OWN
+    """Where paths may lead."""
+
+    merge: bool = False
+    """Add what is new, in the place of replacing what there is."""
+
+    options: ImportOptions = field(default_factory=ImportOptions)
+    """What else an import is asked for."""
+
+    output: ExportOptions = field(default_factory=ExportOptions)
+    """What else an export is asked for."""
+
+    @property
+    def name(self) -> str:
+        """The name of the format in the registry.
+
+        Raises:
+            UsageError: If there is none.
+        """
+        if self.format not in _FORMATS:
+            raise UsageError(
+                f"unsupported transfer format: {self.format[:80]!r}",
+                field="format",
+                hint=f"Choose from: {', '.join(_FORMATS)}.",
+            )
+        return _FORMATS[self.format]
+
+
+def export_agent(
+    settings: Settings, agent: str, output: Path, owner: Owners, asked: TransferOptions
+) -> ExportResult:
+    """Write the hierarchical memory of an agent to a file.
+
+    Args:
+        settings: Where the store and the keys are.
+        agent: The agent.
+        output: The file.
+        owner: Gives the key that owns a bank of the moment, where one is needed.
+        asked: What is asked for.
+
+    Raises:
+        UsageError: If no agent can have the name, or there is no such format.
+        UnknownBankError: If there is no such agent. Nothing is written then, and nothing made.
+        EmptyInputError: If it has no memory.
+        SatchelError: As ``export``.
+    """
+    require_owner(settings, "amplihack")
+    agent_name(agent)
+    name, options = asked.name, replace(asked.output, format=asked.name)
+    with (
+        file_to_write(settings, output, asked.permission) as outlet,
+        _agents_store(settings, agent, owner, asked) as (store, bank),
+        opened_bank(store, bank) as opened,
+    ):
+        done = export_part(opened.asked("export"), outlet, options, whole(options))
+        edges = _edges_in(outlet, name)
+    return export_result(agent, asked.format, done, edges)
+
+
+def import_agent(
+    settings: Settings, agent: str, source: Path, owner: Owners, asked: TransferOptions
+) -> ImportResult:
+    """Read the hierarchical memory of an agent from a file.
+
+    Whatever agent the file names, what it holds is this agent's. Without ``merge`` the agent has,
+    of what came from amplihack, what the file has, and nothing else; memory of other origin stays.
+
+    Args:
+        settings: Where the store and the keys are.
+        agent: The agent; its bank is made where there is none.
+        source: The file.
+        owner: Gives the key that owns it then.
+        asked: What is asked for.
+
+    Raises:
+        UsageError: If no agent can have the name, there is no such format, or a database is to be
+            merged.
+        PathRefusedError: If a database is a link.
+        InputError: If the file is not what it should be. Nothing is changed then.
+        SatchelError: As ``import_file``.
+    """
+    require_owner(settings, "amplihack")
+    agent_name(agent)
+    if asked.merge and asked.name == _FORMATS[RAW]:
+        raise UsageError(
+            "a database cannot be merged",
+            field="merge",
+            hint="Export it as JSON and merge that, or drop --merge to replace.",
+        )
+    name = asked.name
+    if asked.format == RAW and _require_database(source) is Kept.GRAPH:
+        name = _GRAPH
+    options = replace(asked.options, source_format=name, agent=agent, mirror=not asked.merge)
+    with file_to_read(settings, source, asked.permission) as file:
+        found = _imported(settings, agent, file, owner, (asked, options))
+    return import_result(agent, asked.format, found, merge=asked.merge)
+
+
+def _imported(
+    settings: Settings,
+    agent: str,
+    file: OpenFile,
+    owner: Owners,
+    asked: tuple[TransferOptions, ImportOptions],
+) -> Imported:
+    how, options = asked
+    if how.storage_path is None and is_foreign(settings, agent):
+        how = replace(how, storage_path=settings.home / HIERARCHY, permission=OWN)
+    if how.storage_path is None:
+        there = hierarchical(settings, agent, writes=not options.dry_run)
+        return _into_store(there, agent, file, owner, options)
+    require_uncontained(settings, str(how.storage_path), how.permission)
+    graph = graph_at(settings, how.storage_path, agent, writes=True)
+    if graph is not None:
+        return _into_store(graph, agent, file, owner, options)
+    path = file_of(how.storage_path, agent)
+    kept = kept_at(path)
+    if kept is Kept.GRAPH:
+        raise graph_error(path)
+    if kept is Kept.STORE or (kept is Kept.NOTHING and how.format == JSON):
+        there = store_at(settings, path, makes=True)
+        return _into_store(there, agent, file, owner, options)
+    with staged(settings) as stage:
+        if how.merge:
+            before = ImportOptions(source_format=_FORMATS[RAW], agent=agent, keeps_receipt=False)
+            import_file(stage, path, agent, owner, before)
+        found = import_file(stage, file, agent, owner, replace(options, keeps_receipt=False))
+        if options.dry_run or not found.changed:
+            return found
+        # What older versions left under another name is read, and stays as it is.
+        path = how.storage_path / f"{agent}.db"
+        written = _replace_database(stage, agent, path)
+    return _with_receipt(settings, found, (path, written), options)
+
+
+def _with_receipt(
+    settings: Settings, found: Imported, written: tuple[Path, Export], options: ImportOptions
+) -> Imported:
+    """Return an import with the receipt of what was read, and of the database that was written."""
+    path, done = written
+    if done.account is None or not found.accounts:
+        return found
+    output = structs.replace(done.account.output, name=told(str(path)))
+    ends = found.accounts[0].input, output
+    account = joined("import", ends, found.accounts, [done.account])
+    receipt, notes = kept(settings, account, copy=options.receipt)
+    return structs.replace(
+        found,
+        losses=[*found.losses, *done.losses],
+        unaccepted=found.unaccepted + done.unaccepted,
+        receipts=[receipt] if receipt else [],
+        notes=[*found.notes, *done.notes, *notes],
+    )
+
+
+def _into_store(
+    settings: Settings, agent: str, file: OpenFile, owner: Owners, options: ImportOptions
+) -> Imported:
+    found = import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
+    bank = None if options.dry_run else bank_of(settings, agent)
+    if bank is not None:
+        with opened_bank(settings, bank, writes=True) as opened:
+            link_stored(opened)
+    return found
+
+
+def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
+    """Put the agent's memory where its database is; what was there is kept as ``.bak``."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+    asked = ExportOptions(format=_FORMATS[RAW], overwrite=True, keeps_receipt=False)
+    made = path.with_name(f".{path.name}.new")
+    with suppress(FileNotFoundError):
+        made.unlink()
+    with opened_bank(stage, agent) as bank:
+        done = export(bank, made, asked)
+    try:
+        _keep_before(path)
+        made.replace(path)
+        for end in ("-wal", "-journal", "-shm"):  # of what was there before
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + end).unlink()
+    except OSError as error:
+        raise target_error(path, error) from error
+    return done
+
+
+def _keep_before(path: Path) -> None:
+    """Let the file that is at a path have another name as well, whole with what is beside it."""
+    if not path.exists():
+        return
+    kept = path.with_name(path.name + ".bak")
+    with suppress(FileNotFoundError):
+        kept.unlink()
+    os.link(path, kept, follow_symlinks=False)
+    kept.chmod(PRIVATE_FILE)
+    for end in ("-wal", "-journal"):
+        beside = path.with_name(path.name + end)
+        with suppress(FileNotFoundError):
+            beside.replace(kept.with_name(kept.name + end))
+
+
+def _require_database(source: Path) -> Kept:
+    """Refuse what cannot be a database before anything is opened by its name; tell what it is."""
+    if source.is_symlink():
+        raise PathRefusedError(
+            "the path is a symbolic link, not a database",
+            file=str(source),
+            hint="Use the path of the file it points to.",
+        )
+    kept = kept_at(source)
+    if kept is Kept.STORE:
+        raise UsageError(
+            "this is a Satchel store, not an amplihack database",
+            file=str(source),
+            hint="Copy it as it is: satchel pull",
+        )
+    return kept
+
+
+@contextmanager
+def _agents_store(
+    settings: Settings, agent: str, owner: Owners, asked: TransferOptions
+) -> Iterator[tuple[Settings, str]]:
+    """Give the surroundings of an agent's memory, and its bank there.
+
+    Raises:
+        UnknownBankError: If there is none.
+    """
+    if asked.storage_path is None and is_foreign(settings, agent):
+        asked = replace(asked, storage_path=settings.home / HIERARCHY, permission=OWN)
+    there: Settings | None = None
+    if asked.storage_path is None:
+        there = hierarchical(settings, agent)
+    else:
+        require_uncontained(settings, str(asked.storage_path), asked.permission)
+        there = graph_at(settings, asked.storage_path, agent)
+        path = file_of(asked.storage_path, agent)
+        kept = Kept.STORE if there is not None else kept_at(path)
+        if kept is Kept.NOTHING:
+            raise _unknown(agent, str(asked.storage_path))
+        if kept is not Kept.STORE:
+            with staged(settings) as stage:
+                name = _GRAPH if kept is Kept.GRAPH else _FORMATS[RAW]
+                options = ImportOptions(source_format=name, agent=agent, keeps_receipt=False)
+                import_file(stage, path, agent, owner, options)
+                yield stage, agent
+            return
+        there = there or store_at(settings, path)
+    bank = bank_of(there, agent)
+    if bank is None:
+        raise _unknown(agent, there.store)
+    yield there, bank
+
+
+def _unknown(agent: str, where: str) -> UnknownBankError:
+    return UnknownBankError(f"no agent named {agent!r}", file=where, hint="See: satchel bank list.")
+
+
+def _edges_in(outlet: Outlet, name: str) -> dict[str, int]:
+    """Return how many edges of each kind were written."""
+    count = Counter[str]()
+    with outlet.written() as written, suppress(InputError):
+        place = Place(outlet.path, held=written)
+        with closing(formats[name].read(place, Reading())) as found:  # type: ignore[type-var]
+            count.update(one.kind for one in found if isinstance(one, Edge))
+    return dict(count)

@@ -1,1 +1,0 @@
-"""amplihack's own names, in Python."""

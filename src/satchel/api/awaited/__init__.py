@@ -1,1 +1,0 @@
-"""The Python API for programs that await: the same calls, each in a thread of its own."""

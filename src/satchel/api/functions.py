@@ -1,0 +1,42 @@
+"""What an operator does with whole stores, from Python."""
+
+from typing import Any
+
+from satchel.api.operations import function
+from satchel.bank import token_operations
+from satchel.config.settings import load_settings
+from satchel.replication import store_operations
+from satchel.replication.store_operations import settings_of
+from satchel.transfer import conversion_operations
+from satchel.transfer.conversion_operations import FileSource
+
+migrate = function(store_operations.migrate, settings_of)
+copy_store = function(store_operations.copy_store, settings_of)
+encrypt_store = function(store_operations.encrypt_store, settings_of)
+decrypt_store = function(store_operations.decrypt_store, settings_of)
+
+
+def _source(_: Any) -> FileSource:
+    """Return the surroundings of this machine."""
+    return FileSource(settings=load_settings())
+
+
+convert = function(conversion_operations.convert_file, _source)
+inspect = function(conversion_operations.inspect_file, _source)
+verify = function(conversion_operations.verify_file, _source)
+list_formats = function(conversion_operations.list_formats, _source)
+
+
+attenuate = function(token_operations.attenuate_token, lambda _: load_settings())
+
+__all__ = [
+    "attenuate",
+    "convert",
+    "copy_store",
+    "decrypt_store",
+    "encrypt_store",
+    "inspect",
+    "list_formats",
+    "migrate",
+    "verify",
+]

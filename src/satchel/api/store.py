@@ -1,0 +1,384 @@
+"""The store with its banks, open.
+
+Importing this imports little; each method imports what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from satchel.api.capture import Working
+from satchel.api.operations import call, lazy, method
+from satchel.bank.lifetime import Lifetime
+from satchel.errors import BankExistsError, ReadOnlyStoreError, UnknownBankError
+
+if TYPE_CHECKING:
+    from satchel.admin import bank_operations, settings_operations
+    from satchel.api.bank import Bank
+    from satchel.bank import banks
+    from satchel.bank.banks import BankLine
+    from satchel.bank.job_registry import Board
+    from satchel.bank.open_bank import OpenBank
+    from satchel.config.hooks import HookCounts, Listener
+    from satchel.config.settings import Settings
+    from satchel.ports.store import Store
+    from satchel.replication import store_operations
+    from satchel.transfer import comparison, export_operations, import_operations
+    from satchel.transfer.providers import LiveBank
+else:
+    banks = lazy("satchel.bank.banks")
+    comparison = lazy("satchel.transfer.comparison")
+    settings_operations = lazy("satchel.admin.settings_operations")
+    export_operations = lazy("satchel.transfer.export_operations")
+    import_operations = lazy("satchel.transfer.import_operations")
+    store_operations = lazy("satchel.replication.store_operations")
+    bank_operations = lazy("satchel.admin.bank_operations")
+
+
+class StoreCalls(Working):
+    """The calls of an open store; ``satchel.Satchel`` has them, and ``satchel.aio.Satchel``."""
+
+    _store: Store
+    _wanted: str | None
+
+    @contextmanager
+    def _context(self) -> Iterator[Settings]:
+        with self._lifetime.use():
+            yield self._settings
+
+    use_bank = method(banks.use_bank)
+
+    diff = method(comparison.diff)
+
+    @contextmanager
+    def _writable(self) -> Iterator[Settings]:
+        with self._context() as settings:
+            self._require_writable({})
+            yield settings
+
+    def _internal(self, options: Any) -> Mapping[str, Any]:
+        """Supply the owner's key with which the store was opened, where a call names no other."""
+        names = ("signing_key", "passphrase", "co_signers")
+        supplied: dict[str, Any] = {"require_writable": partial(self._require_writable, {})}
+        if not any(getattr(options, name, None) for name in names):
+            supplied |= {"owner": self._owner, "owners": lambda: (self._owner(),)}
+        return supplied
+
+    list_banks = method(bank_operations.list_banks)
+    rename_bank = method(bank_operations.rename_bank, context=_writable)
+    copy_bank = method(bank_operations.copy_bank, context=_writable)
+    merge_banks = method(bank_operations.merge_banks, context=_writable)
+    delete_bank = method(bank_operations.delete_bank, context=_writable)
+    export_bank_config = method(settings_operations.export_config)
+    import_bank_config = method(settings_operations.import_config, context=_writable)
+
+    @contextmanager
+    def _banks(self) -> Iterator[export_operations.Banks]:
+        from satchel.transfer.export_operations import Banks
+
+        with self._lifetime.use():
+            yield Banks(
+                settings=self._settings,
+                open=self._where_it_is,
+                owner=self._owner,
+                read_only=self._read_only,
+            )
+
+    export_bank = method(export_operations.export_bank, context=_banks)
+
+    import_bank = method(import_operations.import_bank, context=_banks)
+
+    sink = method(store_operations.run_sink)
+    pull = method(store_operations.pull)
+    push = method(store_operations.push)
+
+    @call
+    def close(self) -> None:
+        """Close it, when the calls under way have ended; it may be closed twice."""
+        self._lifetime.close()
+
+    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+        from satchel.bank.open_bank import open_bank_in
+        from satchel.transfer.providers import LiveBank
+
+        if self._settings.provider is not None:
+            return LiveBank(self._settings, bank_id, self._owner)
+        return open_bank_in(self._settings, self._store, bank_id)
+
+    def _require_writable(self, options: Mapping[str, Any]) -> None:
+        if self._read_only and not options.get("dry_run"):
+            from satchel.bank.connections import shown_address
+
+            raise ReadOnlyStoreError("opened read-only", file=shown_address(self._settings.store))
+
+
+def created_bank(satchel: Satchel, made: BankLine) -> Bank:
+    """Open a bank that was just created."""
+    from satchel.api.bank import Bank
+    from satchel.bank.open_bank import open_bank_in
+
+    with satchel._lifetime.use():
+        opened = open_bank_in(satchel._settings, satchel._store, made.id, writes=True)
+        return Bank(opened, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
+
+
+class Satchel(StoreCalls):
+    """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
+
+    May be used from any thread, and after a fork, where it opens itself again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        lifetime: Lifetime,
+        *,
+        bank: str | None,
+        passphrase: str | None,
+        read_only: bool,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._lifetime = lifetime
+        self._wanted = bank
+        self._passphrase = passphrase
+        self._read_only = read_only
+
+    @classmethod
+    def open(  # noqa: PLR0913 - each is asked for on its own
+        cls,
+        store: str | Path | None = None,
+        *,
+        home: str | Path | None = None,
+        config: str | Path | None = None,
+        bank: str | None = None,
+        passphrase: str | None = None,
+        read_only: bool = False,
+        token: str | Path | None = None,
+        identities: Sequence[str | Path] = (),
+        file_passphrase: str | None = None,
+        hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
+        roots: str | Path | Sequence[str | Path] | None = None,
+    ) -> Self:
+        """Open a store; it is made when it is not there.
+
+        Args:
+            store: A file, or an address such as ``sqlite:///path.db``; the configured one when
+                None.
+            home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's folder when None.
+            config: The configuration file; the usual one when None.
+            bank: Which bank ``bank()`` means; the configured one, or the only one, when None.
+            passphrase: Of the owner's key, which new banks need, where it has one.
+            read_only: Whether nothing is going to be written; then nothing is made, either.
+            token: A capability token to present: its file, or its JSON. Everything is done as its
+                holder then, whose key has to be here, and with the bank that it is for.
+            identities: Files with identities that open the key of an encrypted store, besides
+                those of this machine.
+            file_passphrase: The passphrase that opens it, or one of the identities.
+            hooks: Functions that are told what happens, by the name of the event, such as
+                ``{"on_remember": print}``; besides those of the configuration. They are called in
+                a thread of their own, and what they raise stops nothing: see ``hook_counts``.
+            roots: Folders that every file of an import or export has to be in, within those that
+                the operator allows; anywhere by default. For programs whose paths come from
+                elsewhere: a request, a model, a file.
+
+        Raises:
+            ConfigError: If the configuration is wrong.
+            UsageError: If there is no event of a name.
+            UnknownBankError: If nothing is to be written, and there is no store.
+            EncryptionError: If it is encrypted, and nothing here opens it.
+            StoreError: If it cannot be opened.
+        """
+        from msgspec import structs
+
+        from satchel.config.settings import load_settings
+
+        settings = load_settings(
+            home=Path(home) if home is not None else None,
+            config=Path(config) if config is not None else None,
+            store=str(store) if store is not None else None,
+            token=str(token) if token is not None else None,
+        )
+        more = settings.unlocking.also(identities, file_passphrase)
+        settings = structs.replace(settings, unlocking=more)
+        if roots is not None:
+            folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)
+            settings = structs.replace(settings, roots=folders)
+        if hooks:
+            settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
+        return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
+
+    def bank(self, name: str | None = None, *, create: bool = False) -> Bank:
+        """Open a bank. The first bank of an empty store is created.
+
+        Args:
+            name: Bank name, ID or unique ID prefix. Default: the default bank (``use_bank``).
+            create: Create the bank if none has this name.
+
+        Raises:
+            UnknownBankError: If there is no such bank.
+            UsageError: If there are several, and none is the default.
+            VerificationError: If it is not what this machine saw of it.
+        """
+        wanted = name or self._wanted
+        try:
+            return self._opened(wanted)
+        except UnknownBankError:
+            if not create or wanted is None:
+                raise
+            with suppress(BankExistsError):  # somebody else was faster
+                return self.create_bank(wanted)
+            return self._opened(wanted)
+
+    def _opened(self, wanted: str | None) -> Bank:
+        from satchel.api.bank import Bank
+        from satchel.bank.open_bank import open_bank_in
+        from satchel.setup.init import bank_to_fill
+
+        with self._lifetime.use():
+            if self._read_only:
+                opened = open_bank_in(self._settings, self._store, wanted)
+            else:
+                opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
+            return Bank(opened, self._lifetime, self._owner, read_only=self._read_only)
+
+    create_bank = method(
+        bank_operations.create_bank, context=lambda self: self._writable(), into=created_bank
+    )
+
+    @property
+    def hook_counts(self) -> HookCounts:
+        """How often hooks were told, failed, and could not be told."""
+        return self._settings.hooks.counts
+
+    def __repr__(self) -> str:
+        from satchel.bank.connections import shown_address
+
+        return f"<Satchel {shown_address(self._settings.store)!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+_Kind = TypeVar("_Kind", bound=Satchel)
+
+
+def opened(
+    kind: type[_Kind],
+    settings: Settings,
+    *,
+    bank: str | None = None,
+    passphrase: str | None = None,
+    read_only: bool = False,
+) -> _Kind:
+    """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    from satchel.bank.connections import has_store, opened_store, shown_address
+
+    if read_only and not has_store(settings):
+        raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
+    stack = ExitStack()
+    stack.callback(settings.hooks.finish)
+    opened = stack.enter_context(opened_store(settings, read_only=read_only, for_holder=True))
+    return kind(
+        settings,
+        opened,
+        Lifetime(stack.close),
+        bank=bank,
+        passphrase=passphrase,
+        read_only=read_only,
+    )
+
+
+def existing_bank(satchel: Satchel, name: str) -> Bank:
+    """Open a bank that is there; none is made.
+
+    Args:
+        satchel: The store.
+        name: As ``Satchel.bank`` takes it.
+
+    Raises:
+        UnknownBankError: If it is not.
+        TokenError: If a token is presented, and it is for another one.
+    """
+    from satchel.api.bank import Bank
+    from satchel.bank.open_bank import open_bank_in
+    from satchel.transfer.export_operations import named
+
+    with satchel._lifetime.use():
+        writes = not satchel._read_only
+        found = open_bank_in(satchel._settings, satchel._store, named(name), writes=writes)
+        return Bank(found, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
+
+
+def require_token(bank: Bank) -> None:
+    """Require that the token, with which a bank was opened, holds now, whatever it allows.
+
+    Raises:
+        TokenError: If it was not issued by an owner, was revoked, or does not hold any more.
+    """
+    bearer = bank._opened.bearer
+    if bearer is not None:
+        bearer.require_valid(bank._opened.ledger)
+
+
+def is_still(bank: Bank, name: str) -> bool:
+    """Tell whether a bank that ``existing_bank`` gave is what it gives now, for the same name."""
+    from satchel.bank.open_bank import is_still_meant
+
+    with bank._lifetime.use():
+        return is_still_meant(bank._opened, name)
+
+
+def require_readable(satchel: Satchel) -> None:
+    """Require that the store can be read.
+
+    Raises:
+        StoreError: If it cannot.
+    """
+    with satchel._lifetime.use(), satchel._store.reading() as reader:
+        reader.banks()
+
+
+def board_of(satchel: Satchel) -> Board:
+    """Return where those who serve a store put up what the others have to know.
+
+    Raises:
+        StoreError: If it cannot be opened.
+    """
+    from satchel.bank import job_registry
+
+    with satchel._lifetime.use():
+        return job_registry.board_of(satchel._settings, satchel._store)
+
+
+def held(satchel: Satchel, settings: Settings) -> Satchel:
+    """Return the same open store as the holder of a capability token may use it.
+
+    It is open as long as the other.
+
+    Args:
+        satchel: The store.
+        settings: The surroundings, with the token that is presented.
+    """
+    return Satchel(
+        settings,
+        satchel._store,
+        satchel._lifetime,
+        bank=None,
+        passphrase=None,
+        read_only=satchel._read_only,
+    )

@@ -1,0 +1,487 @@
+"""The body: sections of canonical records, one a line; what all encodings have in common.
+
+A body always is a stretch of a seekable file. Encodings that are not lines are transcribed into a
+temporary one, so that hashing, verifying and converting are written once.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple, Protocol
+
+from blake3 import blake3
+
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import PREFIX
+from satchel.errors import LimitError, MalformedError, UnreadableError
+from satchel.model.values import Component
+from satchel.runtime.spool import CHUNK, Spool
+
+COMPONENTS = tuple(component.value for component in Component)
+"""The five sections that hold entries, in body order."""
+
+ORDER = (
+    "keys",
+    "redactions",
+    "erasures",
+    *COMPONENTS,
+    "status",
+    "sources",
+    "nodes",
+    "edges",
+    "sessions",
+    "files",
+    "workspace",
+    "config",
+    "statistics",
+    "embeddings",
+    "blobs",
+    "receipts",
+    "withheld",
+)
+"""Sections with a fixed place; others follow by name."""
+
+RECORD_SECTIONS = {
+    "bank": "keys",
+    "redaction": "redactions",
+    "erasure": "erasures",
+    **{component: component for component in COMPONENTS},
+    "status": "status",
+    "source": "sources",
+    "graph_node": "nodes",
+    "edge": "edges",
+    "session_event": "sessions",
+    "file_version": "files",
+    "config": "config",
+    "embedding": "embeddings",
+    "blob": "blobs",
+    "receipt": "receipts",
+    "token": "tokens",
+}
+"""The section of each record type."""
+
+PROOF_SECTIONS = frozenset({"proofs", "withheld"})
+"""Sections of audit paths, not records."""
+
+TYPED_SECTIONS = {section: kind for kind, section in RECORD_SECTIONS.items()}
+"""The one record type each section may hold; a section not named here holds any objects."""
+
+RESERVED = frozenset({"statement", "signatures", "components"})
+"""Names that mean something else at the top level of a ``.pam`` file."""
+
+SDK_MEMBERS = frozenset(
+    {
+        "pam_version",
+        "schema_version",
+        "created_at",
+        "source_agent",
+        "root_hash",
+        "signature",
+        "capability_tokens",
+        "metadata",
+        *COMPONENTS,
+    }
+)
+"""Top-level members of the published SDK's files; none of them is one of ours."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_RANKS = {name: rank for rank, name in enumerate(ORDER)}
+
+
+def check_name(name: str) -> None:
+    """Refuse a text that cannot name a section.
+
+    Raises:
+        MalformedError: If it has another shape or means something else.
+    """
+    if not _NAME.fullmatch(name) or name in RESERVED | (SDK_MEMBERS - {*COMPONENTS}):
+        raise MalformedError(f"{name[:80]!r} is not a valid section name")
+
+
+def rank(name: str) -> tuple[int, str]:
+    """Return the sort key that puts sections into body order."""
+    return (_RANKS.get(name, len(ORDER)), name)
+
+
+_HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}')
+_HEADER_START = b'{"section":"'
+BATCH_BYTES = 1 << 17
+"""About how much ``batches`` gives at a time: what is made of it stays in the processor's cache."""
+
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the bytes done and the bytes there are."""
+
+
+class Sink(Protocol):
+    """Anything that takes bytes."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take ``data``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the statement says about a body."""
+
+    body_hash: str
+    root_hash: str
+    counts: dict[str, int]
+
+
+class RootHash:
+    """H(JCS(components)), fed with the lines of the five sections in body order."""
+
+    def __init__(self) -> None:
+        self._hash = blake3(b"{")
+        self._section = -1
+        self._pending = b""
+
+    def feed(self, section: str, lines: bytes) -> None:
+        """Add whole or cut lines of one of the five sections."""
+        self._open(COMPONENTS.index(section))
+        data = self._pending + lines.replace(b"\n", b",")
+        self._pending = b"," if data.endswith(b",") else b""
+        self._hash.update(data[: len(data) - len(self._pending)])
+
+    def finish(self) -> str:
+        """Return the root hash."""
+        self._open(len(COMPONENTS) - 1)
+        self._hash.update(b"]}")
+        return PREFIX + self._hash.hexdigest()
+
+    def _open(self, index: int) -> None:
+        while self._section < index:
+            closing = b"]," if self._section >= 0 else b""
+            self._section += 1
+            name = COMPONENTS[self._section].encode()
+            self._hash.update(closing + b'"' + name + b'":[')
+            self._pending = b""
+
+
+class BodyBuilder:
+    """Collects records in any order and writes the body they make."""
+
+    def __init__(self) -> None:
+        self._spools: dict[str, Spool] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, section: str, line: bytes) -> None:
+        """Add one record's canonical bytes, without the line end.
+
+        Raises:
+            MalformedError: If the name cannot be a section's, or the bytes would read as a
+                section header.
+            TargetError: If the temporary folder is full.
+        """
+        spool = self._spools.get(section)
+        if spool is None:
+            check_name(section)
+            spool = self._spools[section] = Spool()
+            self._counts[section] = 0
+        if line.startswith(_HEADER_START) and _HEADER.fullmatch(line):
+            raise MalformedError("an object whose only member is `section`", field=section)
+        spool.write(line + b"\n")
+        self._counts[section] += 1
+
+    def write(self, sink: Sink) -> Totals:
+        """Write the body in its one order, and return its hashes; the builder is then spent."""
+        body, root = blake3(), RootHash()
+        names = sorted(self._spools, key=rank)
+        for name in names:
+            header = _HEADER_START + name.encode() + b'"}\n'
+            body.update(header)
+            sink.write(header)
+            for chunk in self._spools[name].chunks():
+                body.update(chunk)
+                if name in COMPONENTS:
+                    root.feed(name, chunk)
+                sink.write(chunk)
+        totals = Totals(
+            PREFIX + body.hexdigest(),
+            root.finish(),
+            {name: self._counts[name] for name in sorted(names)},
+        )
+        self.close()
+        return totals
+
+    def close(self) -> None:
+        """Give the space back."""
+        for spool in self._spools.values():
+            spool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where the records of one section stand in the file."""
+
+    start: int
+    end: int
+    count: int
+    first_line: int
+    """The number of the first record's line, in the body as lines."""
+
+
+class Line(NamedTuple):
+    """One record of a body."""
+
+    section: str
+    data: bytes
+    """Canonical bytes, without the line end."""
+
+    number: int
+    """From 1, in the body as lines; in a ``.pam.jsonl`` file the line is one more."""
+
+
+class Batch(NamedTuple):
+    """Some records of one section, next to each other."""
+
+    section: str
+    text: bytes
+    """Canonical bytes, each record with its line end."""
+
+    number: int
+    """Of the first of them, as in ``Line``."""
+
+    records: int
+    """How many there are."""
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The records one by one, without line ends."""
+        return lines_of(self.text)
+
+
+class Body:
+    """A stretch of a file that holds a body.
+
+    Args:
+        handle: The file; it stays open as long as the body is used.
+        start: Offset of the first byte.
+        end: Offset after the last byte.
+        limits: The bounds on a line.
+        first_line: The number in the file of the body's first line, for errors; None where the
+            file has no lines of its own.
+    """
+
+    def __init__(
+        self, handle: BinaryIO, start: int, end: int, limits: Limits, first_line: int | None
+    ) -> None:
+        self._handle = handle
+        self._start = start
+        self._end = end
+        self._limits = limits
+        self.first_line = first_line
+        self.on_progress: Progress | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return self._end - self._start
+
+    def hash(self) -> str:
+        """Return H(body), at the speed of reading and hashing."""
+        body = blake3()
+        for chunk in self.chunks():
+            body.update(chunk)
+        return PREFIX + body.hexdigest()
+
+    def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
+        """Yield the bytes.
+
+        Raises:
+            UnreadableError: If the disk fails or the file has become shorter.
+        """
+        self._handle.seek(self._start)
+        left = self._end - self._start
+        while left:
+            chunk = _read(self._handle, min(size, left))
+            left -= len(chunk)
+            self._tell(self._end - self._start - left)
+            yield chunk
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the records, in order.
+
+        Raises:
+            MalformedError: If a section is empty, repeated, out of order or misnamed, or the
+                body does not start with one.
+            LimitError: If a line or the number of records is over a bound.
+        """
+        for batch in self.batches():
+            for number, data in enumerate(batch.lines, batch.number):
+                yield Line(batch.section, data, number)
+
+    def batches(self, size: int = BATCH_BYTES) -> Iterator[Batch]:
+        """Yield what ``lines`` yields, many records of one section at a time.
+
+        Args:
+            size: About how many bytes of them.
+
+        Raises:
+            MalformedError: As ``lines``.
+            LimitError: As ``lines``.
+        """
+        section, held = "", True
+        count, number = 0, 1
+        for text in self._whole_lines(size):
+            for piece, name in _pieces(text):
+                if name is not None:
+                    section, held = self._next_section(section, name, held, number), False
+                    number += 1
+                    continue
+                if not section:
+                    raise self._malformed("a record before the first section", number)
+                held, found = True, piece.count(b"\n")
+                yield Batch(section, piece, number, found)
+                count += found
+                number += found
+        if not held:
+            raise self._malformed(f"the section {section!r} is empty", number - 1)
+        if count > self._limits.records:
+            raise LimitError(f"more than {self._limits.records} records")
+
+    def spans(self) -> dict[str, Span]:
+        """Return where each section is, in body order; one pass over the body."""
+        found: dict[str, Span] = {}
+        end = self._start
+        for batch in self.batches():
+            span = found.get(batch.section)
+            if span is None:
+                end += len(_HEADER_START) + len(batch.section) + len(b'"}\n')
+                span = Span(end, end, 0, batch.number)
+            end += len(batch.text)
+            count = span.count + batch.records
+            found[batch.section] = Span(span.start, end, count, span.first_line)
+        return found
+
+    def within(self, span: Span) -> Iterator[bytes]:
+        """Yield the records of one section, without line ends; several may be read in turns."""
+        at = span.start
+        for _ in range(span.count):
+            self._handle.seek(at)
+            line = self._handle.readline()
+            at += len(line)
+            yield line[:-1]
+
+    def section(self, name: str) -> Iterator[bytes]:
+        """Yield the records of one section, without line ends, found without parsing the others.
+
+        Raises:
+            LimitError: If a line is longer than the bound.
+        """
+        header = _HEADER_START + name.encode() + b'"}\n'
+        start = self._start_of(header)
+        if start is None:
+            return
+        at, bound = start, self._limits.line_bytes
+        while at < self._end:
+            self._handle.seek(at)
+            line = self._handle.readline(min(bound + 1, self._end - at))
+            if not line.endswith(b"\n"):
+                raise LimitError(f"a line is longer than {bound} bytes")
+            if line.startswith(_HEADER_START) and _HEADER.fullmatch(line[:-1]):
+                return
+            at += len(line)
+            yield line[:-1]
+
+    def _start_of(self, header: bytes) -> int | None:
+        """Return where the first record after a section header is; a line is never a text's."""
+        wanted, rest, offset = b"\n" + header, b"\n", self._start - 1
+        for chunk in self.chunks():
+            text = rest + chunk
+            found = text.find(wanted)
+            if found >= 0:
+                return offset + found + len(wanted)
+            rest = text[-len(wanted) :]
+            offset += len(text) - len(rest)
+        return None
+
+    def line_of(self, number: int) -> int | None:
+        """Return the line in the file of the body's line ``number``."""
+        return None if self.first_line is None else self.first_line + number - 1
+
+    def _tell(self, done: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(done, self._end - self._start)
+
+    def _next_section(self, last: str, name: str, held: bool, number: int) -> str:  # noqa: FBT001
+        try:
+            check_name(name)
+        except MalformedError as error:
+            raise self._malformed(error.message, number) from None
+        if not held:
+            raise self._malformed(f"the section {last!r} is empty", number)
+        if last and rank(name) <= rank(last):
+            raise self._malformed(f"the section {name!r} is repeated or out of order", number)
+        return name
+
+    def _whole_lines(self, size: int) -> Iterator[bytes]:
+        """Yield the bytes again, cut only where lines end."""
+        rest, bound, offset = b"", self._limits.line_bytes, 0
+        for chunk in self.chunks(size):
+            text = rest + chunk
+            end = text.rfind(b"\n") + 1
+            rest, whole = text[end:], text[:end]
+            if len(text) > bound:
+                lines = [*lines_of(whole), rest]
+                for place, line in enumerate(lines):
+                    if len(line) > bound:
+                        yield b"".join(one + b"\n" for one in lines[:place])
+                        raise LimitError(
+                            f"a line is longer than {bound} bytes",
+                            line=self.line_of(self._number_at(offset) + place),
+                        )
+            if whole:
+                yield whole
+            offset += end
+        if rest:
+            raise self._malformed("the last line is truncated", self._number_at(offset))
+
+    def _number_at(self, offset: int) -> int:
+        """Return the number of the line that starts at a byte of the body."""
+        self._handle.seek(self._start)
+        number = 1
+        while offset:
+            chunk = _read(self._handle, min(CHUNK, offset))
+            number += chunk.count(b"\n")
+            offset -= len(chunk)
+        return number
+
+    def _malformed(self, message: str, number: int) -> MalformedError:
+        return MalformedError(message, line=self.line_of(number))
+
+
+def lines_of(text: bytes) -> list[bytes]:
+    """Return whole lines without their ends."""
+    return text.split(b"\n")[:-1]
+
+
+def _pieces(text: bytes) -> Iterator[tuple[bytes, str | None]]:
+    """Yield whole lines cut where section headers are, and what each of these names."""
+    if _HEADER_START not in text:
+        yield text, None
+        return
+    records = list[bytes]()
+    for line in lines_of(text):
+        header = _HEADER.fullmatch(line) if line.startswith(_HEADER_START) else None
+        if header is None:
+            records.append(line + b"\n")
+            continue
+        if records:
+            yield b"".join(records), None
+            records = []
+        yield line, header[1].decode()
+    if records:
+        yield b"".join(records), None
+
+
+def _read(handle: BinaryIO, size: int) -> bytes:
+    try:
+        chunk = handle.read(size)
+    except OSError as error:
+        raise UnreadableError(f"reading failed: {error.strerror}") from error
+    if not chunk:
+        raise UnreadableError("the file became shorter while it was being read")
+    return chunk

@@ -1,0 +1,610 @@
+"""Steps 6 to 8: every record, the graph they make, and the proofs that they were logged."""
+
+import base64
+import binascii
+import gc
+import multiprocessing
+import os
+import signal
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from typing import NamedTuple
+
+import msgspec
+from blake3 import blake3
+
+from satchel.artifact.authority import BankKeys, false_signatures
+from satchel.artifact.body import (
+    BATCH_BYTES,
+    COMPONENTS,
+    PROOF_SECTIONS,
+    TYPED_SECTIONS,
+    Body,
+    RootHash,
+    lines_of,
+)
+from satchel.artifact.provenance import IdIndex, IdReport, Lineage, Role
+from satchel.artifact.reader import Artifact
+from satchel.artifact.verification import Finding, Outcome
+from satchel.crypto.batches import sort
+from satchel.crypto.canonical import decode_canonical
+from satchel.crypto.limits import Limits, check_record
+from satchel.crypto.log import Head, LeafProof
+from satchel.crypto.merkle import audit_holds
+from satchel.crypto.sealed_records import (
+    PREFIX,
+    Sealed,
+    digest,
+    hash_without_id,
+    id_holds,
+    shape_of,
+)
+from satchel.crypto.signatures import PayloadType
+from satchel.errors import MalformedError, SatchelError
+from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Bank, Blob, Config, Erasure, Model, Receipt, Redaction, Token
+from satchel.model.type_info import resolved
+from satchel.runtime.scratch import Keyed
+
+WORTH_IT = 8 * 2**20
+"""Bytes of a body from which more processes gain more than they cost."""
+
+_MOST_WORKERS = 8
+_MESSAGE_BYTES = 1 << 19
+_AHEAD = 2  # batches waiting for each worker
+_pack_row = struct.Struct(">32sBQ").pack
+
+
+class Task(NamedTuple):
+    """Some entries of one section, next to each other."""
+
+    section: str
+    batch: bytes
+    """Lines with their ends."""
+
+    number: int
+    """Of the first line, in the body."""
+
+    limits: Limits
+
+
+class Proof(NamedTuple):
+    """What was found about a task's entries."""
+
+    rows: bytes
+    """For ``IdIndex.add_rows``: their ids, and those that they refer to."""
+
+    refers: bool
+    """Whether any refers to another."""
+
+    roots: int
+    """Entries without parents."""
+
+    odd: list[int]
+    """Places of entries that need the careful way; nothing about them is in the rest."""
+
+
+def prove(task: Task) -> Proof:
+    """Prove what can be proved of a task's entries in few steps."""
+    lines = lines_of(task.batch)
+    found = sort(task.section, lines, task.batch, task.limits)
+    first, roots = task.number, len(found.proved)
+    rows = [_pack_row(raw, Role.ENTRY, first + place) for _, raw, place in found.proved]
+    for model, _, place in found.proved:
+        if model.parent_ids:
+            roots -= 1
+            rows += [_pack_row(_raw(one), Role.NEEDED, first + place) for one in model.parent_ids]
+        if isinstance(model, Semantic):
+            events = model.source_event_ids
+            rows += [_pack_row(_raw(one), Role.MENTIONED, first + place) for one in events]
+    return Proof(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
+
+
+def _raw(identity: str) -> bytes:
+    return bytes.fromhex(identity[7:])
+
+
+class Prover:
+    """Hands tasks out and gives proofs back in the same order.
+
+    Args:
+        size: Bytes of the body that is going to be looked at.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._workers = _worker_count(size)
+        self._pool: ProcessPoolExecutor | None = None
+        self._pending: deque[tuple[Task, Future[Proof]]] = deque()
+        if self._workers > 1:
+            self._pool = ProcessPoolExecutor(
+                self._workers,
+                mp_context=multiprocessing.get_context("fork"),
+                initializer=_start_worker,
+            )
+
+    @property
+    def batch_bytes(self) -> int:
+        """How much is best handed out at a time: enough to be worth a message to a process."""
+        return BATCH_BYTES if self._pool is None else _MESSAGE_BYTES
+
+    def add(self, task: Task) -> Iterator[tuple[Task, Proof]]:
+        """Take one task, and yield what is ready before more would pile up."""
+        if self._pool is None:
+            yield task, prove(task)
+            return
+        try:
+            future = self._pool.submit(prove, task)
+        except BrokenProcessPool:
+            yield from self.rest()
+            yield task, prove(task)
+            return
+        self._pending.append((task, future))
+        if len(self._pending) > self._workers * _AHEAD:
+            yield self._next()
+
+    def rest(self) -> Iterator[tuple[Task, Proof]]:
+        """Yield what is not given back yet."""
+        while self._pending:
+            yield self._next()
+
+    def close(self) -> None:
+        """Let the processes go."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _next(self) -> tuple[Task, Proof]:
+        task, future = self._pending.popleft()
+        try:
+            return task, future.result()
+        except BrokenProcessPool:  # a worker was killed; its work is done here
+            return task, prove(task)
+
+
+def _worker_count(size: int) -> int:
+    alone = threading.active_count() == 1
+    forks = "fork" in multiprocessing.get_all_start_methods()
+    if size < WORTH_IT or not alone or not forks:
+        return 1
+    return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def _start_worker() -> None:
+    """Leave interrupts to the parent, and look for no cycles: there are none among records."""
+    gc.disable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+_MOST_BYTES = 32 * 4096
+"""Of the ids of the redactions of one entry."""
+
+_decode = msgspec.json.Decoder(resolved(Redaction)).decode
+
+
+class _Form(NamedTuple):
+    digest: str
+    type: str
+    number: int
+
+
+class _Place(NamedTuple):
+    seq: int
+    type: str
+
+
+class Judgement(NamedTuple):
+    """What is wrong with one redacted form."""
+
+    outcome: Outcome
+    message: str
+    id: str
+    number: int
+
+
+class Redactions:
+    """The redactions and redacted forms of one file; kept on disk where there are many."""
+
+    def __init__(self) -> None:
+        self._records = Keyed()
+        self._of_entry = Keyed()
+        self._forms = Keyed()
+        self._places = Keyed()
+        self._wanted = Keyed()
+
+    def record(self, model: Redaction, line: bytes) -> None:
+        """Take a redaction record."""
+        identity = _raw_form(model.id)
+        self._records.put(identity, line)
+        self._of_entry.extend(_raw_form(model.entry), identity, most=_MOST_BYTES)
+        self.want(model.id)
+        self.want(model.entry)
+
+    def want(self, identity: str | None) -> None:
+        """Remember the place of a record, when its proof is there."""
+        self._wanted.put(_raw_form(identity), b"")
+
+    def names(self, identity: str) -> bool:
+        """Tell whether a redaction of an entry was taken."""
+        return _raw_form(identity) in self._of_entry
+
+    def form(self, model: Model, line: bytes, number: int) -> bool:
+        """Take a redacted form; false where no redaction of the file is of these bytes."""
+        identity, found = _raw_form(model.id), digest(line)
+        form = _Form(found, str(model.__struct_config__.tag), number)
+        self._forms.put(identity, msgspec.json.encode(form))
+        return any(redaction.result == found for redaction, _ in self._said(identity))
+
+    def proof(self, proof: LeafProof) -> None:
+        """Take an audit path that leads to the head."""
+        identity = _raw_form(proof.id)
+        if identity in self._wanted:
+            self._places.put(identity, msgspec.json.encode(_Place(proof.seq, proof.type)))
+
+    def place(self, identity: str) -> int | None:
+        """Return the proved place of a record in the log; None for one that is not proved."""
+        found = self._place(_raw_form(identity))
+        return None if found is None else found.seq
+
+    def judge(self, keys: BankKeys) -> Iterator[Judgement]:
+        """Yield what is wrong with the forms, once everything was taken."""
+        for identity in self._forms:
+            form = msgspec.json.decode(self._forms.get(identity) or b"", type=resolved(_Form))
+            wrong = self._wrong(identity, form, keys)
+            if wrong is not None:
+                yield Judgement(*wrong, f"blake3:{identity.hex()}", form.number)
+
+    def _wrong(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
+        logged = list[tuple[int, Redaction]]()
+        for redaction, line in self._said(identity):
+            place = self._place(_raw_form(redaction.id))
+            if place is None:
+                continue
+            problem = keys.problem_of(redaction, line, place.seq, self.place)
+            if problem is not None:
+                return Outcome.TAMPERED, f"the redaction is not valid: {problem}"
+            logged.append((place.seq, redaction))
+        entry = self._place(identity)
+        if entry is not None and entry.type != form.type:
+            return (
+                Outcome.TAMPERED,
+                f"a redacted memory of type {form.type}, logged as {entry.type}",
+            )
+        if not logged or entry is None:
+            return (
+                Outcome.INCOMPLETE,
+                "the file has no proof that the bank redacted this memory",
+            )
+        last = max(logged, key=lambda one: one[0])[1]
+        if last.result != form.digest:
+            return Outcome.TAMPERED, "differs from the last redaction that the bank logged"
+        return None
+
+    def _said(self, identity: bytes) -> Iterator[tuple[Redaction, bytes]]:
+        ids = self._of_entry.get(identity) or b""
+        for start in range(0, len(ids), 32):
+            line = self._records.get(ids[start : start + 32])
+            if line is not None:
+                yield _decode(line), line
+
+    def _place(self, identity: bytes) -> _Place | None:
+        found = self._places.get(identity)
+        return None if found is None else msgspec.json.decode(found, type=resolved(_Place))
+
+    def close(self) -> None:
+        """Give the space on disk back."""
+        for each in (self._records, self._of_entry, self._forms, self._places, self._wanted):
+            each.close()
+
+
+def _raw_form(identity: str | None) -> bytes:
+    return bytes.fromhex((identity or "")[7:])
+
+
+_MAX_FINDINGS = 100
+_MAX_EXAMPLES = 3
+_SIGNED: dict[type[Model], PayloadType] = {
+    Config: PayloadType.CONFIG,
+    Receipt: PayloadType.RECEIPT,
+    Redaction: PayloadType.REDACTION,
+    Token: PayloadType.TOKEN,
+}
+"""Records that are signed themselves (SEAL-3.36)."""
+
+
+class Contents:
+    """Reads every record of a body once and keeps what steps 6, 7 and 8 need.
+
+    Args:
+        artifact: The opened file.
+        limits: The bounds.
+        head: The log head, when the file has one.
+        lineage: Where to note each entry and its parents; None unless a chain is wanted.
+    """
+
+    def __init__(
+        self, artifact: Artifact, limits: Limits, head: Head | None, lineage: Lineage | None
+    ) -> None:
+        self.findings: list[Finding] = []
+        self.more_findings = 0
+        self.counts: dict[str, int] = {}
+        self.root_hash = ""
+        self.roots = 0
+        """Entries without parents."""
+
+        self.proofs = 0
+        self.keys = BankKeys(artifact.statement.bank, limits)
+        """Who may sign for the bank, as far as the file shows it."""
+
+        self._artifact = artifact
+        self._limits = limits
+        self._head = head
+        self._lineage = lineage
+        self.redactions = Redactions()
+        self.unproved_forms = list[str]()
+        """Ids of redacted forms that the file does not prove to be the bank's doing."""
+
+        self.falsely_signed = 0
+        """Records inside which a signature does not match."""
+
+        self.falsely_signed_examples = list[str]()
+
+        self._erased = Keyed()
+        self._ids = IdIndex()
+        self._proved = IdIndex()
+        self._typed = IdIndex()
+        self._proves_types = head is not None and "proofs" in artifact.statement.counts
+        self._redacted_seen = False
+        self._section = ""
+
+    def read(self, body: Body) -> None:
+        """Read everything; what is wrong is noted, only a broken structure raises."""
+        root, together = RootHash(), self._head is None and self._lineage is None
+        with closing(Prover(body.size if together else 0)) as prover:
+            for batch in body.batches(prover.batch_bytes):
+                section, text, number, count = batch
+                self.counts[section] = self.counts.get(section, 0) + count
+                if section in COMPONENTS:
+                    root.feed(section, text)
+                if section in COMPONENTS and together:
+                    for done in prover.add(Task(section, text, number, self._limits)):
+                        self._take(*done)
+                else:
+                    for done in prover.rest():
+                        self._take(*done)
+                    self._look_at(section, batch.lines, number)
+            for done in prover.rest():
+                self._take(*done)
+        self.root_hash = root.finish()
+
+    def _take(self, task: Task, proof: Proof) -> None:
+        """Keep what was proved of a batch, and look carefully at the rest of it."""
+        self._ids.add_rows(proof.rows, refers=proof.refers)
+        self.roots += proof.roots
+        if proof.odd:
+            lines = lines_of(task.batch)
+            self._section = task.section
+            for place in proof.odd:
+                self._carefully(self._record, lines[place], task.number + place)
+
+    def _look_at(self, section: str, lines: list[bytes], number: int) -> None:
+        self._section, look = section, self._record
+        if self._section in PROOF_SECTIONS:
+            look = self._proof
+        elif self._section not in TYPED_SECTIONS:
+            look = self._free
+        for place, line in enumerate(lines, number):
+            self._carefully(look, line, place)
+
+    def _carefully(self, look: Callable[[bytes, int], None], line: bytes, number: int) -> None:
+        try:
+            look(line, number)
+        except SatchelError as error:
+            self._note(Outcome.MALFORMED, error.message, number, field=error.field)
+
+    def judge_redactions(self) -> None:
+        """Note each redacted form that the log of the bank is not shown to allow."""
+        for found in self.redactions.judge(self.keys):
+            if found.outcome is Outcome.INCOMPLETE:
+                self.unproved_forms.append(found.id)
+            self._note(found.outcome, found.message, found.number, found.id)
+
+    def provenance(self) -> IdReport:
+        """Compare the ids with the parents."""
+        for entry in self._erased:
+            record, number = msgspec.json.decode(
+                self._erased.get(entry) or b"", type=tuple[str, int]
+            )
+            if self.redactions.place(record) is not None:
+                self._ids.add_raw(entry, Role.TOMBSTONE, number)
+        return self._ids.finish()
+
+    def unproved(self) -> IdReport:
+        """Compare the entries with the proofs; what is missing is a proof."""
+        return self._proved.finish()
+
+    def unmatched(self) -> IdReport:
+        """Compare the proofs with the records; what is missing is a record of that type."""
+        return self._typed.finish()
+
+    def close(self) -> None:
+        """Give the space on disk back."""
+        self.redactions.close()
+        self._erased.close()
+        self._typed.close()
+        self._ids.close()
+        self._proved.close()
+
+    @property
+    def cycle_possible(self) -> bool:
+        """Whether ids alone do not rule a cycle out: some entries are redacted forms."""
+        return self._redacted_seen
+
+    def _record(self, line: bytes, number: int) -> None:
+        model = shape_of(line)
+        check_record(model, len(line), self._limits)
+        identity = model.id
+        if identity is None:
+            raise MalformedError("a record needs an ID", field="id")
+        if model.__struct_config__.tag != TYPED_SECTIONS[self._section]:
+            wrong = f"a {model.__struct_config__.tag} in section {self._section}"
+            self._note(Outcome.TAMPERED, wrong, number, identity)
+        if model.nonce is None:
+            raw = self._redacted(model, identity, line, number)
+        else:
+            raw = hash_without_id(line, identity)
+            if identity != PREFIX + raw.hex():
+                raw = _raw(identity)
+                self._note(Outcome.TAMPERED, "the ID does not match the content", number, identity)
+            if isinstance(model, Entry) and self.redactions.names(identity):
+                whole = "the full memory is beside its redaction"
+                self._note(Outcome.TAMPERED, whole, number, identity)
+        if self._proves_types:
+            typed = _typed(str(model.__struct_config__.tag), raw)
+            self._typed.add_raw(typed, Role.ENTRY, number)
+        if isinstance(model, Entry):
+            self._entry(model, identity, raw, number)
+        else:
+            self._ids.add_raw(raw, Role.OTHER, number)
+            self._other(model, line, number)
+            self._signatures(model, line, number)
+
+    def _signatures(self, model: Model, line: bytes, number: int) -> None:
+        kind = _SIGNED.get(type(model))
+        keys = [] if kind is None else false_signatures(kind, line, self._limits)
+        if not keys:
+            return
+        self.falsely_signed += 1
+        if len(self.falsely_signed_examples) < _MAX_EXAMPLES:
+            where = self._artifact.body.line_of(number)
+            place = model.id if where is None else f"line {where}"
+            self.falsely_signed_examples.append(f"{self._section}, {place}: {', '.join(keys)}")
+
+    def _entry(self, model: Entry, identity: str, raw: bytes, number: int) -> None:
+        self._ids.add_raw(raw, Role.ENTRY, number)
+        if self._head is not None:
+            kind = str(model.__struct_config__.tag)
+            self._proved.add_raw(_typed(kind, raw), Role.NEEDED, number)
+        if not model.parent_ids:
+            self.roots += 1
+        for parent in model.parent_ids:
+            self._ids.add(parent, Role.NEEDED, number)
+        if isinstance(model, Semantic):
+            for event in model.source_event_ids:
+                self._ids.add(event, Role.MENTIONED, number)
+        if self._lineage is not None:
+            note = "redacted" if model.nonce is None else "whole"
+            self._lineage.add(identity, model.parent_ids, note)
+
+    def _redacted(self, model: Model, identity: str, line: bytes, number: int) -> bytes:
+        if not isinstance(model, Entry):
+            raise MalformedError("a record must have a nonce", field="nonce")
+        raw = _raw(identity)
+        self._redacted_seen = True
+        if not self.redactions.form(model, line, number):
+            self._note(
+                Outcome.TAMPERED,
+                "a redacted memory without its redaction record",
+                number,
+                identity,
+            )
+        return raw
+
+    def _other(self, model: Model, line: bytes, number: int) -> None:
+        if isinstance(model, Redaction):
+            self.redactions.record(model, line)
+        elif isinstance(model, Erasure):
+            self.redactions.want(model.id)
+            self._erased.put(_raw(model.entry), msgspec.json.encode((model.id, number)))
+            if self._lineage is not None:
+                self._lineage.add(model.entry, (), "erased")
+        elif isinstance(model, Bank):
+            self.keys.found(model)
+        elif isinstance(model, Config):
+            self.redactions.want(model.id)
+            self.keys.take(model, line)
+        elif isinstance(model, Blob) and not _is_blob_whole(model):
+            wrong = "the digest does not match the data"
+            self._note(Outcome.TAMPERED, wrong, number, model.id)
+
+    def _free(self, line: bytes, number: int) -> None:
+        value = decode_canonical(line)
+        if not isinstance(value, dict):
+            raise MalformedError("a record must be an object")
+        identity = value.get("id")
+        if isinstance(value.get("nonce"), str) and isinstance(identity, str):
+            if not id_holds(Sealed(identity, str(value.get("type")), line)):
+                self._note(Outcome.TAMPERED, "the ID does not match the content", number, identity)
+            else:
+                self._ids.add(identity, Role.OTHER, number)
+
+    def _proof(self, line: bytes, number: int) -> None:
+        try:
+            proof = msgspec.convert(decode_canonical(line), resolved(LeafProof))
+        except msgspec.ValidationError as error:
+            raise MalformedError(f"not a proof: {error}") from None
+        if self._section == "withheld":
+            # Only an entry can be a parent; a record of another type proves none.
+            role = Role.ENTRY if proof.type in COMPONENTS else Role.OTHER
+            self._ids.add(proof.id, role, number)
+            if self._lineage is not None:
+                self._lineage.add(proof.id, (), "withheld")
+        else:
+            typed = _typed(proof.type, _raw(proof.id))
+            self._proved.add_raw(typed, Role.ENTRY, number)
+            self._typed.add_raw(typed, Role.NEEDED, number)
+        self.proofs += 1
+        head = self._head
+        if head is None:
+            self._note(Outcome.TAMPERED, "an inclusion proof without a log head", number)
+        elif not audit_holds(
+            proof.leaf(head.bank), proof.seq, head.size, proof.path_bytes(), _raw(head.root)
+        ):
+            self._note(
+                Outcome.TAMPERED,
+                "the inclusion proof does not match the log head",
+                number,
+                proof.id,
+            )
+        elif self._section == "proofs":
+            self.redactions.proof(proof)
+
+    def _note(
+        self,
+        outcome: Outcome,
+        message: str,
+        number: int,
+        identity: str | None = None,
+        *,
+        field: str | None = None,
+    ) -> None:
+        if len(self.findings) >= _MAX_FINDINGS:
+            self.more_findings += 1
+            return
+        self.findings.append(
+            Finding(
+                outcome=outcome,
+                message=f"{self._section}: {message}",
+                line=self._artifact.body.line_of(number),
+                field=field,
+                id=identity,
+            )
+        )
+
+
+def _is_blob_whole(blob: Blob) -> bool:
+    try:
+        data = base64.b64decode(blob.data, validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedError("the data is not base64", field="data") from None
+    if base64.b64encode(data).decode() != blob.data:
+        raise MalformedError("the data is not canonical base64", field="data")
+    return digest(data) == blob.digest
+
+
+def _typed(kind: str, raw: bytes) -> bytes:
+    """Return 32 bytes that stand for an id together with a type of record."""
+    return blake3(kind.encode() + b"\0" + raw).digest()

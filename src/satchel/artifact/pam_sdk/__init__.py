@@ -1,0 +1,1 @@
+"""Profile ``pam-sdk-1.0``: files of the published SDK."""

@@ -1,0 +1,321 @@
+"""Opening an artifact in any encoding: structure only, nothing is verified here."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, BinaryIO, Protocol
+
+from satchel.artifact import ARTIFACT_FORMAT
+from satchel.artifact.body import COMPONENTS, SDK_MEMBERS, Body, BodyBuilder, check_name
+from satchel.artifact.statement import Statement, parse
+from satchel.crypto.canonical import canonical_checked, decode_canonical
+from satchel.crypto.cbor import CborReader
+from satchel.crypto.json_reader import JsonReader
+from satchel.crypto.limits import Limits
+from satchel.crypto.signatures import Signature, parse_signatures
+from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
+from satchel.runtime.input import ToRead, open_regular, reading
+from satchel.runtime.spool import CHUNK, Spool
+
+PREAMBLE = b'{"format":"%b"}\n' % ARTIFACT_FORMAT.encode()
+"""First line of a ``.pam.jsonl`` file."""
+
+MAGIC = b"PAM\x01"
+"""First bytes of a ``.pam.cbor`` file."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+_SIGNATURE_ROOM = 4096
+
+
+class Encoding(StrEnum):
+    """How the one value is laid out."""
+
+    JSONL = "pam.jsonl"
+    JSON = "pam"
+    CBOR = "pam.cbor"
+
+
+class SdkFile(Exception):  # noqa: N818 - not an error: the file is of another profile
+    """Raised while opening: this is a file of the published SDK, to be judged by its profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An opened file: parsed, not verified."""
+
+    name: str
+    encoding: Encoding
+    compressed: bool
+    statement: Statement
+    statement_value: dict[str, Any]
+    """The statement as JSON, as it was signed."""
+
+    signatures: list[Signature]
+    body: Body
+
+
+class _Reader(Protocol):
+    """What the JSON and the CBOR reader have in common."""
+
+    def members(self) -> Iterator[str]: ...
+
+    def elements(self) -> Iterator[int]: ...
+
+    def value(self) -> Any: ...
+
+    def end(self) -> None: ...
+
+
+@contextmanager
+def opening(path: ToRead, limits: Limits) -> Iterator[Artifact]:
+    """Open an artifact; its body can be read inside the block.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        MalformedError: If it is not an artifact, or its structure is broken.
+        LimitError: If a bound is reached.
+        SdkFile: If the published SDK wrote it.
+        UnknownFormatError: If it is something else altogether.
+    """
+    with (
+        reading(path) as raw,
+        plain_bytes(raw, limits) as (handle, compressed),
+        ExitStack() as held,
+    ):
+        name = str(path)
+        head = handle.read(len(PREAMBLE))
+        handle.seek(0)
+        if head.startswith(MAGIC):
+            _refuse_large(handle, name, limits)
+            again = _twin(path, handle, held, compressed=compressed)
+            cbor = _cbor(handle, again, name, limits)
+            yield _open_document(Encoding.CBOR, cbor, name, compressed, limits, held)
+        elif head == PREAMBLE or head.lstrip(b" \t\r\n").startswith(b'{"format"'):
+            yield _open_jsonl(handle, name, compressed, limits)
+        elif head.lstrip(b" \t\r\n").startswith(b"{"):
+            _refuse_large(handle, name, limits)
+            reader = JsonReader(handle, name, item_bytes=limits.line_bytes)
+            yield _open_document(Encoding.JSON, reader, name, compressed, limits, held)
+        elif head[:1] and 0xA0 <= head[0] <= 0xBF:  # noqa: PLR2004 - a CBOR map without magic
+            raise SdkFile
+        elif not head:
+            raise EmptyInputError("the file is empty", file=name)
+        else:
+            raise UnknownFormatError(
+                "this is not a sealed file",
+                file=name,
+                hint="For other formats: satchel inspect, satchel convert.",
+            )
+
+
+@contextmanager
+def plain_bytes(raw: BinaryIO, limits: Limits) -> Iterator[tuple[BinaryIO, bool]]:
+    """Give the file's bytes, decompressed into a temporary file where they are gzip."""
+    magic = raw.read(len(GZIP_MAGIC))
+    raw.seek(0)
+    if magic != GZIP_MAGIC:
+        yield raw, False
+        return
+    spool = Spool()
+    try:
+        _gunzip(raw, spool, limits)
+        yield spool.handle(), True
+    finally:
+        spool.close()
+
+
+def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
+    inflate = zlib.decompressobj(wbits=31)
+    taken = 0
+    try:
+        while not inflate.eof:
+            data = inflate.unconsumed_tail or raw.read(CHUNK)
+            if not data:
+                raise MalformedError("the compressed file is truncated", byte=taken)
+            taken += 0 if inflate.unconsumed_tail else len(data)
+            spool.write(inflate.decompress(data, CHUNK))
+            if spool.size > max(limits.expansion_free_bytes, limits.expansion * taken):
+                raise LimitError(f"the file expands to more than {limits.expansion} times its size")
+    except zlib.error as error:
+        raise MalformedError(f"not gzip: {error}", byte=taken) from None
+    if inflate.unused_data or raw.read(1):
+        raise MalformedError("unexpected data after the compressed data")
+
+
+def _twin(path: ToRead, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
+    """Return a second handle on the same bytes, for comparing what was decoded."""
+    if not compressed:
+        return held.enter_context(open_regular(path))
+    spool = held.enter_context(closing(Spool()))
+    while chunk := handle.read(CHUNK):
+        spool.write(chunk)
+    handle.seek(0)
+    return spool.handle()
+
+
+def _cbor(handle: BinaryIO, again: BinaryIO, name: str, limits: Limits) -> CborReader:
+    handle.seek(len(MAGIC))
+    if again.read(len(MAGIC)) != MAGIC:
+        raise MalformedError("the file changed while it was being read", file=name)
+    return CborReader(handle, name, again=again, item_bytes=limits.line_bytes)
+
+
+def _open_jsonl(handle: BinaryIO, name: str, compressed: bool, limits: Limits) -> Artifact:  # noqa: FBT001
+    if handle.read(len(PREAMBLE)) != PREAMBLE:
+        raise MalformedError(
+            f"the first line is not exactly {PREAMBLE.decode().strip()}", file=name, line=1
+        )
+    size = handle.seek(0, 2)
+    room = limits.statement_bytes + limits.signatures * 256 + _SIGNATURE_ROOM
+    start = max(len(PREAMBLE), size - room)
+    handle.seek(start)
+    tail = handle.read(size - start)
+    if not tail.endswith(b"\n"):
+        raise MalformedError(
+            "the last line is truncated", file=name, byte=size, hint="Was the copy complete?"
+        )
+    newline = tail.rfind(b"\n", 0, len(tail) - 1)
+    if newline < 0 and start > len(PREAMBLE):
+        raise LimitError("the last line is too long for a statement", file=name)
+    trailer_start = start + newline + 1
+    trailer = _trailer(tail[newline + 1 : -1], name, trailer_start)
+    return _artifact(
+        Encoding.JSONL,
+        trailer,
+        Body(handle, len(PREAMBLE), trailer_start, limits, first_line=2),
+        name,
+        compressed,
+        limits,
+    )
+
+
+def _trailer(line: bytes, name: str, at: int) -> dict[str, Any]:
+    try:
+        value = decode_canonical(line, around=1)  # of the statement, which is held in an object
+    except MalformedError as error:
+        raise MalformedError(f"the last line is {error.message}", file=name, byte=at) from None
+    if not isinstance(value, dict) or value.keys() != {"signatures", "statement"}:
+        raise MalformedError(
+            "the last line is not a statement with its signatures",
+            file=name,
+            byte=at,
+            hint="The file was truncated, or was never sealed.",
+        )
+    return value
+
+
+def _open_document(
+    encoding: Encoding,
+    reader: _Reader,
+    name: str,
+    compressed: bool,  # noqa: FBT001
+    limits: Limits,
+    held: ExitStack,
+) -> Artifact:
+    with closing(BodyBuilder()) as builder:
+        outside = _transcribe(reader, builder, name)
+        spool = held.enter_context(closing(Spool()))
+        builder.write(spool)
+    body = Body(spool.handle(), 0, _size(spool.handle()), limits, first_line=None)
+    return _artifact(encoding, outside, body, name, compressed, limits)
+
+
+def _refuse_large(handle: BinaryIO, name: str, limits: Limits) -> None:
+    size = _size(handle)
+    if size > limits.document_bytes:
+        raise LimitError(
+            f"a whole document of {size} bytes is over {limits.document_bytes}",
+            file=name,
+            hint="Use .pam.jsonl, which is streamed.",
+        )
+
+
+def _size(handle: BinaryIO) -> int:
+    size = handle.seek(0, 2)
+    handle.seek(0)
+    return size
+
+
+def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, Any]:
+    """Move the sections of a document into a body; return what is outside them."""
+    outside: dict[str, Any] = {}
+    found: set[str] = set()
+    for key in reader.members():
+        if key in SDK_MEMBERS:
+            _refuse_mixture(outside, name)
+        if key in ("statement", "signatures"):
+            outside[key] = reader.value()
+        elif key == "components":
+            outside[key] = True
+            _components(reader, builder, found, name)
+        elif not _section(reader, key, builder):
+            raise MalformedError("an empty section must be omitted", file=name, field=key)
+    reader.end()
+    if not outside:
+        raise MalformedError(
+            "this is not a sealed file: no statement, no signatures, no components",
+            file=name,
+            hint="For other formats: satchel inspect, satchel convert.",
+        )
+    if outside.keys() != {"statement", "signatures", "components"} or found != set(COMPONENTS):
+        missing = {"statement", "signatures", "components"} - outside.keys()
+        missing = missing or set(COMPONENTS) - found
+        raise MalformedError(
+            "this is not a whole artifact: a member is missing",
+            file=name,
+            field=min(missing),
+        )
+    del outside["components"]
+    return outside
+
+
+def _refuse_mixture(outside: dict[str, Any], name: str) -> None:
+    if outside:
+        raise MalformedError("both a satchel artifact and a file of the SDK", file=name)
+    raise SdkFile
+
+
+def _components(reader: _Reader, builder: BodyBuilder, found: set[str], name: str) -> None:
+    for key in reader.members():
+        if key not in COMPONENTS:
+            raise MalformedError("not one of the five components", file=name, field=key[:80])
+        found.add(key)
+        _section(reader, key, builder)
+
+
+def _section(reader: _Reader, section: str, builder: BodyBuilder) -> int:
+    check_name(section)
+    count = 0
+    for count, _ in enumerate(reader.elements(), start=1):
+        value = reader.value()
+        if not isinstance(value, dict):
+            raise MalformedError("a record must be an object", field=f"{section}/{count - 1}")
+        try:
+            builder.add(section, canonical_checked(value))
+        except RecursionError:
+            raise MalformedError("nested too deep", field=f"{section}/{count - 1}") from None
+    return count
+
+
+def _artifact(
+    encoding: Encoding,
+    outside: dict[str, Any],
+    body: Body,
+    name: str,
+    compressed: bool,  # noqa: FBT001
+    limits: Limits,
+) -> Artifact:
+    try:
+        return Artifact(
+            name=name,
+            encoding=encoding,
+            compressed=compressed,
+            statement=parse(outside["statement"], limits),
+            statement_value=outside["statement"],
+            signatures=parse_signatures(outside["signatures"], limits.signatures),
+            body=body,
+        )
+    except (MalformedError, LimitError) as error:
+        raise error.located(file=name) from None

@@ -1,0 +1,243 @@
+"""The result of verifying a file."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from satchel.crypto.trust import Profile, SeenRecord, TrustRegistry
+
+
+class Outcome(StrEnum):
+    """The verdicts, worst first."""
+
+    MALFORMED = "malformed"
+    """Not a readable artifact."""
+
+    TAMPERED = "tampered"
+    """Something differs from what was signed, or contradicts itself."""
+
+    FORK = "fork"
+    """Two different histories of one bank, or two successors of one key."""
+
+    INCOMPLETE = "incomplete"
+    """Parents, the proof of a redaction, or the record of the bank's owners are missing."""
+
+    ENTRIES_ONLY = "entries-only"
+    """The signature covers the IDs of the entries and nothing else."""
+
+    UNSIGNED = "unsigned"
+    """It has no signature."""
+
+    UNTRUSTED = "untrusted"
+    """Validly signed, but not by a key that is trusted here."""
+
+    OLDER = "older"
+    """Good, but this machine verified a newer copy."""
+
+    GOOD = "good"
+    """Signed by a trusted key and unchanged, as far as it was verified."""
+
+    @property
+    def severity(self) -> int:
+        """Higher is worse; ``good`` is 0."""
+        return len(Outcome) - 1 - list(Outcome).index(self)
+
+
+_EXIT = {Outcome.GOOD: 0, Outcome.OLDER: 0, Outcome.MALFORMED: 4}
+_REFUSED = 3
+
+Standing = Literal["trusted", "retired", "revoked", "other bank", "other role", "unknown"]
+"""How far a key is trusted for artifacts of a bank.
+
+``other bank``: for other banks only. ``other role``: as a writer only, which signs no artifacts.
+"""
+
+STANDING_TEXTS: dict[Standing, str] = {
+    "trusted": "a trusted key",
+    "retired": "a retired key",
+    "revoked": "a revoked key",
+    "other bank": "a key trusted for other banks only",
+    "other role": "a key trusted as a writer only",
+    "unknown": "an unknown key",
+}
+"""Who made a signature, in words."""
+
+StepState = Literal["passed", "failed", "not run"]
+
+STEPS = {
+    1: "limits and strict parse",
+    2: "signatures",
+    3: "trust",
+    4: "body hash",
+    5: "freshness",
+    6: "records, root hash, counts",
+    7: "provenance",
+    8: "log head and proofs",
+}
+"""The numbered steps, by number."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step found."""
+
+    number: int
+    name: str
+    state: StepState
+    detail: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that is wrong."""
+
+    outcome: Outcome
+    message: str
+    line: int | None = None
+    byte: int | None = None
+    field: str | None = None
+    id: str | None = None
+
+
+class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One signature, and how far its key is trusted."""
+
+    key: str
+    valid: bool
+    standing: Standing = "unknown"
+    name: str | None = None
+    problem: str | None = None
+
+
+class ChainLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of a chain back to the roots."""
+
+    id: str
+    state: str
+    parents: list[str] = []
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of verifying one file; truthy when the outcome is ``good``."""
+
+    file: str
+    encoding: str | None
+    steps: list[Step]
+    findings: list[Finding]
+    signers: list[Signer]
+    statement: dict[str, Any] | None
+    statement_digest: str | None
+    records: dict[str, int]
+    """Records in each section: as counted, or as signed if they were not counted."""
+
+    notes: list[str] = []
+    """Remarks that are no problems, such as claims that no signature covers."""
+
+    chain: list[ChainLink] = []
+    """For one entry, if requested."""
+
+    unproved_forms: list[str] = []
+    """IDs of redacted memories without a proof that their bank redacted them."""
+
+    require_fresh: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of what was found."""
+        return max(
+            (finding.outcome for finding in self.findings),
+            key=lambda outcome: outcome.severity,
+            default=Outcome.GOOD,
+        )
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Every verdict that applies, worst first."""
+        held = {finding.outcome for finding in self.findings} or {Outcome.GOOD}
+        return sorted(held, key=lambda outcome: -outcome.severity)
+
+    @property
+    def exit_status(self) -> int:
+        """0 for good (and older, unless freshness was required), 3 or 4 otherwise."""
+        if self.outcome is Outcome.OLDER and self.require_fresh:
+            return _REFUSED
+        return _EXIT.get(self.outcome, _REFUSED)
+
+    @property
+    def exhaustive(self) -> bool:
+        """Whether every record was verified."""
+        return any(step.number == 6 and step.state != "not run" for step in self.steps)  # noqa: PLR2004
+
+    def __bool__(self) -> bool:
+        return self.outcome is Outcome.GOOD
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON, the derived verdicts included."""
+        return {
+            "outcome": self.outcome.value,
+            "outcomes": [outcome.value for outcome in self.outcomes],
+            "exit_status": self.exit_status,
+            **msgspec.to_builtins(self),
+        }
+
+
+def shortfall(signers: Iterable[Signer], trusted: int, needed: int) -> str:
+    """Return why the valid signatures of a file are not enough.
+
+    Args:
+        signers: The signatures of the file.
+        trusted: How many of them count.
+        needed: How many have to.
+    """
+    keys = " and ".join(
+        sorted({STANDING_TEXTS[signer.standing] for signer in signers if signer.valid})
+    )
+    return f"signed by {keys}; {trusted} of {needed} required trusted signatures"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustPolicy:
+    """Which keys count, and how many are needed."""
+
+    registry: TrustRegistry | None = None
+    """The keys that this machine trusts; None trusts no key but ``keys``."""
+
+    keys: frozenset[str] = field(default_factory=frozenset)
+    """Further keys to trust for this call, as did:key."""
+
+    seen: SeenRecord | None = None
+    """Earlier verifications; None records nothing."""
+
+    remembers: bool = True
+    """Whether this verification is recorded; otherwise it is only compared."""
+
+    threshold: int = 1
+    """How many distinct trusted keys must have signed."""
+
+    def standing(self, key: str, bank: str | None, profile: Profile = "satchel") -> Standing:
+        """Return how far a key is trusted for files of a bank; None is a file without one."""
+        known = self.registry.find(key) if self.registry else None
+        if known is not None and known.state == "revoked":
+            return "revoked"
+        if key in self.keys:
+            return "trusted"
+        if known is None or known.profile != profile:
+            return "unknown"
+        if known.role != "owner":
+            return "other role"
+        if known.banks and bank not in known.banks:
+            return "other bank"
+        return known.state
+
+    def adopts(self, key: str, bank: str | None) -> bool:
+        """Return whether a key is trusted as the adopter of this bank."""
+        known = self.registry.find(key) if self.registry else None
+        if known is not None and known.state == "revoked":
+            return False
+        return key in self.keys or (known is not None and (known.own or bank in known.banks))
+
+    def name(self, key: str) -> str | None:
+        """Return the name a key has in the registry."""
+        known = self.registry.find(key) if self.registry else None
+        return None if known is None else known.name

@@ -1,0 +1,506 @@
+"""Verifies an artifact, in numbered steps.
+
+1 limits and strict parse of the statement; 2 signatures; 3 trust; 4 body hash; 5 freshness; and
+with ``deep``, or whenever 2 to 4 did not show a whole body under a trusted signer: 6 each record,
+its id, root hash and counts; 7 provenance; 8 the log head and proofs.
+Source: docs/spec/4-verification.md.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from satchel.artifact.authority import BankKeys
+from satchel.artifact.body import Progress
+from satchel.artifact.contents import Contents
+from satchel.artifact.provenance import IdReport, Lineage
+from satchel.artifact.reader import Artifact, opening
+from satchel.artifact.statement import statement_digest
+from satchel.artifact.verification import (
+    STEPS,
+    ChainLink,
+    Finding,
+    Outcome,
+    Signer,
+    Step,
+    StepState,
+    TrustPolicy,
+    Verification,
+    shortfall,
+)
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.log import SignedHead, check_head, parse_head
+from satchel.crypto.sealed_records import Sealed, id_holds, shape_of
+from satchel.crypto.signatures import PayloadType, check
+from satchel.crypto.trust import SeenStatement
+from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
+from satchel.model.records import Bank, Config
+from satchel.model.times import now
+from satchel.runtime.input import ToRead
+
+
+def notes_of_heirs(
+    heirs: Mapping[str, str], signers: Sequence[Signer], policy: TrustPolicy, bank: str
+) -> Iterator[str]:
+    """Yield how to trust signers that replace a key that is trusted here.
+
+    It is the log of the bank that makes a succession count, and a file is not the log: so whoever
+    reads it decides.
+
+    Args:
+        heirs: Keys that the file shows a succession for, and the key that each replaced.
+        signers: Those of the file.
+        policy: Whose signature counts.
+        bank: The bank of the file.
+    """
+    for signer in signers:
+        old = heirs.get(signer.key)
+        if old is None or not signer.valid or signer.standing != "unknown":
+            continue
+        if policy.standing(old, bank) in ("trusted", "retired"):
+            yield (
+                f"{signer.key} replaces {old}, which is trusted here. If its owner confirms that:"
+                f" satchel key trust {signer.key} --replaces {old}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How much to verify."""
+
+    deep: bool = False
+    """Verify every record, even if the whole body is signed by a trusted key."""
+
+    require_fresh: bool = False
+    """Count an older copy as a failure."""
+
+    entry: str | None = None
+    """Follow this entry's chain back to the roots: its ID, or a prefix of it."""
+
+    limits: Limits = DEFAULT_LIMITS
+    on_progress: Progress | None = None
+
+
+def verify_artifact(
+    path: ToRead, policy: TrustPolicy, request: Request | None = None
+) -> Verification:
+    """Verify a sealed file; problems are in the result, not raised.
+
+    Args:
+        path: The file, in any encoding, plain or gzip.
+        policy: Whose signature counts.
+        request: How much to verify.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        EmptyInputError: If it is empty.
+        UnknownFormatError: If it is no sealed file at all.
+        UsageError: If the entry asked for is not in it.
+        SdkFile: If the published SDK wrote it; it is judged by its own profile.
+    """
+    asked = request or Request()
+    run = _Run(str(path), policy, asked)
+    try:
+        with opening(path, asked.limits) as artifact:
+            run.verify(artifact)
+    except (MalformedError, LimitError) as error:
+        run.broken(error)
+    return run.result()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One verification in progress."""
+
+    file: str
+    policy: TrustPolicy
+    asked: Request
+    steps: dict[int, Step] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    signers: list[Signer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    chain: list[ChainLink] = field(default_factory=list)
+    counting: list[str] = field(default_factory=list)
+    """Keys whose valid signatures count."""
+
+    records: dict[str, int] = field(default_factory=dict)
+    unproved_forms: list[str] = field(default_factory=list)
+    artifact: Artifact | None = None
+    digest: str | None = None
+
+    def verify(self, artifact: Artifact) -> None:
+        """Run the steps."""
+        self.artifact = artifact
+        self.records = dict(artifact.statement.counts)
+        artifact.body.on_progress = self.asked.on_progress
+        self.digest = statement_digest(artifact.statement_value)
+        signed_head = artifact.statement.head
+        head = None if signed_head is None else parse_head(signed_head)
+        self._step(1, "passed", f"{artifact.encoding}, {artifact.statement.format}")
+        self._signatures(artifact)
+        trusted = self._trust(artifact)
+        whole = self._body(artifact)
+        if trusted:
+            self._freshness(artifact, head)
+        # A changed body is read whole, to find the record that differs.
+        redacted = "redactions" in artifact.statement.counts  # a signature says less than the log
+        if self.asked.deep or self.asked.entry or not trusted or not whole or redacted:
+            self._contents(artifact, head)
+        elif head is not None:
+            self._whose_log(artifact, head)
+        if trusted and not any(found.outcome.severity > 1 for found in self.findings):
+            self._remember(artifact, head)
+
+    def broken(self, error: MalformedError | LimitError) -> None:
+        """Note that the structure is malformed."""
+        finding = Finding(
+            outcome=self._blame(Outcome.MALFORMED),
+            message=error.message,
+            line=error.line,
+            byte=error.byte,
+            field=error.field,
+        )
+        self.findings.append(finding)
+        # Steps 3 and 5 may have been left out; after 4 it is the records that are being read.
+        last = max(self.steps, default=0)
+        reached = 6 if last in (4, 5) else last + 1
+        self._step(reached, "failed", error.message)
+        if error.hint:
+            self.notes.append(error.hint)
+
+    def result(self) -> Verification:
+        """Return the value."""
+        for number in STEPS:
+            if number not in self.steps:
+                self._step(number, "not run", self._why_not(number))
+        artifact = self.artifact
+        return Verification(
+            file=self.file,
+            encoding=artifact.encoding.value if artifact else None,
+            steps=[self.steps[number] for number in STEPS],
+            findings=self.findings,
+            signers=self.signers,
+            statement=artifact.statement_value if artifact else None,
+            statement_digest=self.digest,
+            records=self.records,
+            notes=self.notes,
+            chain=self.chain,
+            unproved_forms=self.unproved_forms,
+            require_fresh=self.asked.require_fresh,
+        )
+
+    # -- the steps -------------------------------------------------------------------------
+
+    def _signatures(self, artifact: Artifact) -> None:
+        bank = artifact.statement.bank
+        for found in check(PayloadType.ARTIFACT, artifact.statement_value, artifact.signatures):
+            self.signers.append(
+                Signer(
+                    key=found.key,
+                    valid=found.valid,
+                    standing=self.policy.standing(found.key, bank) if found.valid else "unknown",
+                    name=self.policy.name(found.key),
+                    problem=found.problem,
+                )
+            )
+        valid = sum(signer.valid for signer in self.signers)
+        if not self.signers:
+            self._find(Outcome.UNSIGNED, "the file is not signed")
+            self._step(2, "failed", "no signature")
+        elif not valid:
+            self._find(Outcome.TAMPERED, "no signature matches the statement")
+            self._step(2, "failed", f"0 of {len(self.signers)} valid")
+        else:
+            self._step(2, "passed", f"{valid} of {len(self.signers)} valid")
+
+    def _trust(self, artifact: Artifact) -> bool:
+        counting = [signer for signer in self.signers if signer.valid and self._counts(signer)]
+        self.counting = [signer.key for signer in counting]
+        need = self.policy.threshold
+        if len(counting) >= need:
+            names = ", ".join(signer.name or signer.key for signer in counting)
+            self._step(3, "passed", f"trusted: {names}")
+            return True
+        if any(signer.valid for signer in self.signers):
+            why = shortfall(self.signers, len(counting), need)
+            self._find(Outcome.UNTRUSTED, why)
+            self._step(3, "failed", why)
+        del artifact
+        return False
+
+    def _counts(self, signer: Signer) -> bool:
+        if signer.standing == "revoked":
+            seen = self.policy.seen
+            if seen is not None and self.digest and seen.has(self.digest, signer.key):
+                self.notes.append(
+                    f"{signer.key} is revoked; its signature counts, since this machine verified"
+                    " the file before"
+                )
+                return True
+            return False
+        return signer.standing in ("trusted", "retired")
+
+    def _seen_before(self) -> bool:
+        seen, digest = self.policy.seen, self.digest
+        return (
+            seen is not None
+            and digest is not None
+            and any(seen.has(digest, k) for k in self.counting)
+        )
+
+    def _body(self, artifact: Artifact) -> bool:
+        found = artifact.body.hash()
+        if found == artifact.statement.body_hash:
+            self._step(4, "passed", found)
+            return True
+        self._find(Outcome.TAMPERED, "the body differs from the signed one")
+        self._step(4, "failed", f"found {found}")
+        return False
+
+    def _freshness(self, artifact: Artifact, head: SignedHead | None) -> None:
+        if head is None or self.policy.seen is None:
+            return
+        mine = (head.signed.epoch, head.signed.size)
+        newest = mine
+        for seen in self.policy.seen.all():
+            if seen.bank != artifact.statement.bank or seen.epoch is None or seen.size is None:
+                continue
+            theirs = (seen.epoch, seen.size)
+            if theirs == mine and seen.root != head.signed.root:
+                self._find(
+                    Outcome.FORK,
+                    f"a different history of the same length was verified at {seen.at}",
+                )
+                self._step(5, "failed", "same size, different root")
+                return
+            if seen.key in self.counting:
+                newest = max(newest, theirs)
+        if newest > mine:
+            self._find(
+                Outcome.OLDER,
+                f"a newer copy was verified here: {_at(newest)}; this one is {_at(mine)}",
+            )
+            self._step(5, "failed", f"{_at(mine)}; newest verified here: {_at(newest)}")
+        else:
+            self._step(5, "passed", _at(mine))
+
+    def _contents(self, artifact: Artifact, head: SignedHead | None) -> None:
+        counts = artifact.statement.counts
+        needs_lineage = self.asked.entry is not None or "redactions" in counts
+        lineage = Lineage() if needs_lineage else None
+        contents = Contents(artifact, self.asked.limits, head.signed if head else None, lineage)
+        try:
+            try:
+                contents.read(artifact.body)
+                contents.judge_redactions()
+            finally:
+                self._take(contents)
+            self.unproved_forms = contents.unproved_forms
+            self._records(artifact, contents)
+            self._provenance(artifact, contents, lineage)
+            self._log(artifact, contents, head)
+            if self.asked.entry and lineage is not None:
+                self._chain(lineage, self.asked.entry)
+        finally:
+            contents.close()
+            if lineage is not None:
+                lineage.close()
+
+    def _take(self, contents: Contents) -> None:
+        for found in contents.findings:
+            outcome = self._blame(found.outcome)
+            self.findings.append(msgspec.structs.replace(found, outcome=outcome))
+        if contents.more_findings:
+            self.notes.append(f"{contents.more_findings} more problems of this kind")
+        if contents.falsely_signed:
+            self.notes.append(
+                f"records with an invalid signature: {contents.falsely_signed}, such as"
+                f" {'; '.join(contents.falsely_signed_examples)}"
+            )
+
+    def _records(self, artifact: Artifact, contents: Contents) -> None:
+        wrong = len(contents.findings) + contents.more_findings
+        if contents.root_hash != artifact.statement.root_hash:
+            self._find(Outcome.TAMPERED, "the root hash does not match the entries")
+            wrong += 1
+        if contents.counts != artifact.statement.counts:
+            self._find(Outcome.TAMPERED, "the counts do not match the sections")
+            wrong += 1
+        self.records = contents.counts
+        total = sum(contents.counts.values())
+        self._step(6, "failed" if wrong else "passed", f"{total} records, {wrong} problems")
+
+    def _provenance(self, artifact: Artifact, contents: Contents, lineage: Lineage | None) -> None:
+        report = contents.provenance()
+        self._duplicates(artifact, report)
+        if report.missing:
+            examples = ", ".join(identity for identity, _ in report.missing_examples[:3])
+            self._find(Outcome.INCOMPLETE, f"{report.missing} parents are missing: {examples}")
+        if report.dangling:
+            self.notes.append(f"{report.dangling} source events are not in this file")
+        cycle = None
+        if contents.cycle_possible and lineage is not None:
+            cycle = lineage.cycle()
+        if cycle:
+            self._find(Outcome.TAMPERED, "an entry is its own ancestor", identity=cycle)
+        wrong = report.duplicates or report.missing or cycle
+        self._step(
+            7,
+            "failed" if wrong else "passed",
+            f"{contents.roots} roots, {report.missing} missing, {report.duplicates} duplicates",
+        )
+
+    def _duplicates(self, artifact: Artifact, report: IdReport) -> None:
+        for identity, number in report.duplicate_examples:
+            self.findings.append(
+                Finding(
+                    outcome=Outcome.TAMPERED,
+                    message="duplicate ID",
+                    line=artifact.body.line_of(number),
+                    id=identity,
+                )
+            )
+
+    def _log(self, artifact: Artifact, contents: Contents, head: SignedHead | None) -> None:
+        if head is None or artifact.statement.head is None:
+            return
+        wrong = self._head(artifact, head, contents.keys)
+        if artifact.statement.scope.kind == "disclosure" and (
+            missing := contents.unproved().missing
+        ):
+            wrong.append(f"{missing} disclosed entries have no inclusion proof")
+        if unmatched := contents.unmatched().missing:
+            wrong.append(f"{unmatched} proofs match no record of their type in the file")
+        if repeated := contents.unproved().duplicates:
+            wrong.append(f"{repeated} duplicate proofs")
+        for message in wrong:
+            self._find(Outcome.TAMPERED, message)
+        shown = self._shows_whose(head, contents.keys)
+        self.notes += notes_of_heirs(
+            contents.keys.heirs, self.signers, self.policy, head.signed.bank
+        )
+        self._step(
+            8,
+            "failed" if wrong or not shown else "passed",
+            f"size {head.signed.size}, {contents.proofs} proofs",
+        )
+
+    def _whose_log(self, artifact: Artifact, head: SignedHead) -> None:
+        """Verify who owns the log, if nothing else of the contents is verified."""
+        keys = BankKeys(artifact.statement.bank, self.asked.limits)
+        try:
+            for line in artifact.body.section("keys"):
+                model = shape_of(line)
+                if isinstance(model, Bank) and id_holds(Sealed(model.id or "", "bank", line)):
+                    keys.found(model)
+            for line in artifact.body.section("config"):
+                model = shape_of(line)
+                if isinstance(model, Config):
+                    keys.take(model, line)
+        except SatchelError:
+            return  # a trusted key signed the bytes; whether they are sound is for ``deep``
+        wrong = self._head(artifact, head, keys)
+        for message in wrong:
+            self._find(Outcome.TAMPERED, message)
+        if not self._shows_whose(head, keys) or wrong:
+            self._step(8, "failed", f"size {head.signed.size}, proofs not verified")
+
+    def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
+        """Return the problems of the signed head itself."""
+        wrong = []
+        found = check_head(artifact.statement.head or {}, head)
+        if not found.valid:
+            wrong.append(f"the log head: {found.problem}")
+        if head.signed.bank != artifact.statement.bank:
+            wrong.append("the log head belongs to another bank")
+        if keys.is_founded and not keys.admits(head.signed.key):
+            wrong.append(f"the bank never admitted the key of the log head, {head.signed.key}")
+        return wrong
+
+    def _shows_whose(self, head: SignedHead, keys: BankKeys) -> bool:
+        """Require that the file shows the head to be the bank's; note why if it does not."""
+        signed = head.signed
+        if not keys.is_founded:
+            self._find(Outcome.INCOMPLETE, "no bank record shows who owns the log")
+            return False
+        if keys.adopter is not None and not self.policy.adopts(keys.adopter, signed.bank):
+            self._find(
+                Outcome.UNTRUSTED,
+                f"{keys.adopter} adopted the bank, and is not trusted as an owner of it",
+            )
+            self.notes.append(
+                "If you confirmed the adoption with them: satchel key trust"
+                f" {keys.adopter} --bank {signed.bank}"
+            )
+            return False
+        if self.policy.standing(signed.key, signed.bank) == "revoked" and not self._seen_before():
+            self._find(Outcome.UNTRUSTED, f"the log head is signed by a revoked key: {signed.key}")
+            return False
+        return True
+
+    def _chain(self, lineage: Lineage, wanted: str) -> None:
+        matches = lineage.matching(wanted if wanted.startswith("blake3:") else f"blake3:{wanted}")
+        if len(matches) != 1:
+            raise UsageError(
+                "no entry has this ID"
+                if not matches
+                else "more than one ID begins with this prefix",
+                file=self.file,
+                field=wanted,
+            )
+        for identity, parents, note in lineage.chain(matches[0]):
+            state = note if parents is not None else "missing"
+            self.chain.append(ChainLink(id=identity, state=state, parents=parents or []))
+
+    def _remember(self, artifact: Artifact, head: SignedHead | None) -> None:
+        if self.policy.seen is None or self.digest is None or not self.policy.remembers:
+            return
+        signed = head.signed if head else None
+        try:
+            # Each signer that counts: the order of signatures is not signed, nor that all are kept.
+            for key in self.counting:
+                self.policy.seen.remember(
+                    SeenStatement(
+                        at=now(),
+                        statement=self.digest,
+                        key=key,
+                        bank=artifact.statement.bank,
+                        epoch=signed.epoch if signed else None,
+                        size=signed.size if signed else None,
+                        root=signed.root if signed else None,
+                    )
+                )
+        except TargetError as error:
+            self.notes.append(f"this verification could not be recorded: {error.message}")
+
+    # -- small things ----------------------------------------------------------------------
+
+    def _blame(self, outcome: Outcome) -> Outcome:
+        """Return the verdict of a problem in the body: ``tampered`` if that was changed."""
+        body = self.steps.get(4)
+        changed = body is not None and body.state == "failed"
+        return Outcome.TAMPERED if changed and outcome is Outcome.MALFORMED else outcome
+
+    def _find(self, outcome: Outcome, message: str, *, identity: str | None = None) -> None:
+        self.findings.append(Finding(outcome=outcome, message=message, id=identity))
+
+    def _step(self, number: int, state: StepState, detail: str) -> None:
+        self.steps[number] = Step(number=number, name=STEPS[number], state=state, detail=detail)
+
+    def _why_not(self, number: int) -> str:
+        if self.artifact is None:
+            return "the file could not be parsed"
+        if number == 3 and 2 in self.steps:  # noqa: PLR2004
+            return "no valid signature"
+        if number in (5, 8) and self.artifact.statement.head is None:
+            return "the file is not from a bank"
+        if number == 5:  # noqa: PLR2004
+            return "no trusted signer, or no earlier verification is recorded"
+        if any(finding.outcome is Outcome.MALFORMED for finding in self.findings):
+            return "an earlier step failed"
+        return "a trusted key signed the whole body; --deep verifies every record"
+
+
+def _at(place: tuple[int, int]) -> str:
+    return f"epoch {place[0]}, size {place[1]}"

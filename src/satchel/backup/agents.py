@@ -1,0 +1,320 @@
+"""What an agent is besides its memory, on its way back: its files, and that it is configured."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from blake3 import blake3
+
+from satchel.agents.agents import Agent, agent_called, agent_of, say, table_of
+from satchel.agents.staging import Staging
+from satchel.agents.workspace import Workspace, WorkspaceRules
+from satchel.backup.files import Told, files_of, keep_agent, told_of
+from satchel.backup.manifests import AgentPart, BankPart, Manifest
+from satchel.backup.options import RestoreOptions
+from satchel.backup.packs import Packs
+from satchel.backup.restore_results import RestoredAgent
+from satchel.bank.connections import local_path
+from satchel.config.settings import Settings
+from satchel.config.tables import AgentSettings
+from satchel.crypto.value_domain import carry, restore
+from satchel.errors import (
+    InputError,
+    PathRefusedError,
+    TargetExistsError,
+    UnknownAgentError,
+    UsageError,
+    VerificationError,
+)
+from satchel.model.agent_names import is_agent_name
+from satchel.model.records import Source
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.runtime.contained_folder import ContainedFolder
+from satchel.screening.records import scrubbed
+
+_MOST_NAMED = 20
+
+
+class _Plan(NamedTuple):
+    """One agent, and where its files go."""
+
+    part: AgentPart
+    told: Told
+    folder: Path | None
+    """None for no files."""
+
+    same: bool
+    """Whether all of its files are there."""
+
+    table: dict[str, object] | None
+    """What the configuration is to say of it; None where it says something already."""
+
+
+def agents_in(manifest: Manifest, wanted: Sequence[str]) -> list[AgentPart]:
+    """Return the agents of a backup that are named.
+
+    Raises:
+        UnknownAgentError: If one is not in it.
+    """
+    known = {part.id: part for part in manifest.agents}
+    for name in wanted:
+        if name not in known:
+            raise UnknownAgentError(
+                f"the backup has no agent {name[:80]!r}",
+                file=manifest.id,
+                hint=f"It has: {', '.join(known) or 'none'}. See: satchel backup list.",
+            )
+    return [known[name] for name in dict.fromkeys(wanted)]
+
+
+class AgentsBack:
+    """Agents of one backup on their way back.
+
+    All that can be refused is, when one is made: nothing is written then.
+
+    Args:
+        settings: The surroundings.
+        parts: The agents.
+        packs: Where they are kept.
+        asked: What is asked of the restore.
+
+    Raises:
+        VerificationError: If something is not what was kept, or could not be that of an agent.
+        EncryptionError: If nothing here opens it.
+        TargetExistsError: If there are other files, and they are not to give way.
+        UsageError: If several agents are to go into one folder.
+    """
+
+    def __init__(
+        self, settings: Settings, parts: Sequence[AgentPart], packs: Packs, asked: RestoreOptions
+    ) -> None:
+        self._settings, self._packs, self._asked = settings, packs, asked
+        if asked.workspace is not None and len(parts) != 1:
+            raise UsageError(
+                "a folder can receive the files of one agent only, and the backup has "
+                f"{len(parts)}",
+                field="workspace",
+                hint="Choose one: --agent ID.",
+            )
+        self._plans = [self._plan(part) for part in parts]
+
+    def __bool__(self) -> bool:
+        return bool(self._plans)
+
+    def put(self) -> Iterator[RestoredAgent]:
+        """Put each back, and yield what became of it.
+
+        Raises:
+            TargetError: If something cannot be written; what was there is there then, or beside.
+        """
+        for plan in self._plans:
+            part, told = plan.part, plan.told
+            aside, notes = None, list(_notes(told))
+            if plan.folder is not None and not plan.same and not self._asked.dry_run:
+                with Staging(plan.folder) as staging:
+                    for path, data in files_of(part, told, self._packs):
+                        staging.lay(path, data)
+                    aside = staging.put(merge=False).kept
+            if plan.table is not None and not self._asked.dry_run:
+                say(self._settings, part.id, plan.table)
+            yield RestoredAgent(
+                id=part.id,
+                folder=None if plan.folder is None else str(plan.folder),
+                files=part.files,
+                same=plan.same,
+                aside=aside,
+                configured=plan.table is not None,
+                notes=notes,
+            )
+
+    def _plan(self, part: AgentPart) -> _Plan:
+        if not is_agent_name(part.id):
+            raise VerificationError(f"the backup has an agent with an invalid ID: {part.id!r}")
+        told = told_of(part, self._packs)
+        known = self._settings.options.agents.get(part.id)
+        configured = None if known is None else agent_of(part.id, known)
+        said = self._asked.workspace
+        folder = None if said is None else Path(said)
+        if folder is None and configured is not None:
+            folder = configured.folder
+        if folder is None and told.files:
+            folder = self._settings.home / "agents" / part.id / "workspace"
+        folder = None if folder is None or not told.files else folder.expanduser().absolute()
+        same = folder is not None and _has(folder, told)
+        if (
+            folder is not None
+            and os.path.lexists(folder)
+            and not same
+            and not self._asked.overwrite
+        ):
+            raise TargetExistsError(
+                f"the files of the agent {part.id} differ from those in the backup",
+                file=str(folder),
+                hint="To replace the folder (it is renamed, not deleted): --overwrite. To use "
+                "another folder: --agent ID --workspace FOLDER. To restore no files: --no-files.",
+            )
+        return _Plan(part, told, folder, same, self._table(part, told, folder))
+
+    def _table(self, part: AgentPart, told: Told, folder: Path | None) -> dict[str, object] | None:
+        """Return what the configuration is to say of an agent that it does not have."""
+        known = self._settings.options.agents.get(part.id)
+        if known is not None or self._asked.workspace is not None:
+            return None
+        try:
+            said = msgspec.convert(restore(told.said), resolved(AgentSettings))
+        except (msgspec.ValidationError, InputError) as error:
+            raise VerificationError(f"the settings of the agent {part.id}: {error}") from None
+        place = None if folder is None else str(folder)
+        return table_of(agent_of(part.id, msgspec.structs.replace(said, workspace=place)))
+
+
+def _has(folder: Path, told: Told) -> bool:
+    """Tell whether a folder has all files of an agent, as they were kept."""
+    return not any(changed(folder, told))
+
+
+def changed(folder: Path, told: Told) -> Iterator[str]:
+    """Yield the paths of the files that are not in a folder as they were kept."""
+    try:
+        opened = ContainedFolder(folder)
+    except (InputError, PathRefusedError):
+        yield from (one.path for one in told.files)
+        return
+    with opened:
+        for one in told.files:
+            try:
+                data = opened.read(one.path, limit=one.size)
+            except (InputError, PathRefusedError):
+                yield one.path
+                continue
+            if blake3(data).hexdigest() != one.digest:
+                yield one.path
+
+
+def _notes(told: Told) -> Iterator[str]:
+    """Yield what somebody has to know who puts files back: what is not among them."""
+    for path, reason in list(told.left.items())[:_MOST_NAMED]:
+        if reason != "ignored":
+            yield f"not in the backup: {path}: {reason}"
+    for path, target in list(told.links.items())[:_MOST_NAMED]:
+        yield f"not restored: the symbolic link {path}, which led to {target}"
+
+
+_EXPECTED = frozenset({"ignored", "memory itself or its backups"})
+"""Reasons that nobody has to be told of each time."""
+
+_MOST_AGENTS_NAMED = 3
+_SIDES = ("", "-wal", "-shm", "-journal", ".key", ".key.next")
+
+
+def agents_meant(settings: Settings, banks: Sequence[str], agents: Sequence[str]) -> list[Agent]:
+    """Return the agents that are backed up: those that are named, else all that are active.
+
+    Args:
+        settings: The surroundings.
+        banks: Banks that are named: whoever names these alone means no agents.
+        agents: Ids of agents that are named.
+
+    Raises:
+        UnknownAgentError: If one is not configured.
+        ConfigError: If the folder of one is no absolute path.
+    """
+    if agents:
+        return [agent_called(settings, one) for one in dict.fromkeys(agents)]
+    if banks:
+        return []
+    every = (agent_called(settings, one) for one in sorted(settings.options.agents))
+    return [one for one in every if not one.archived]
+
+
+def take_agents(
+    settings: Settings,
+    agents: Sequence[Agent],
+    banks: Sequence[BankPart],
+    packs: Packs,
+    missing: list[str],
+    notes: list[str],
+) -> Iterator[AgentPart]:
+    """Keep what agents are besides their memory.
+
+    Args:
+        settings: The surroundings.
+        agents: The agents.
+        banks: The banks that are in the same backup.
+        packs: Where to.
+        missing: What could not be read is added.
+        notes: What was left behind is added, by reason.
+
+    Raises:
+        TargetError: If something cannot be kept.
+    """
+    ids = {part.name: part.bank for part in banks} | {part.bank: part.bank for part in banks}
+    for agent in agents:
+        try:
+            yield _taken(settings, agent, ids.get(agent.bank), packs, notes)
+        except (InputError, PathRefusedError) as error:
+            missing.append(f"the files of the agent {agent.id}: {error}")
+
+
+def _taken(
+    settings: Settings, agent: Agent, bank: str | None, packs: Packs, notes: list[str]
+) -> AgentPart:
+    """Keep the settings and the files of an agent; each file is as it was at one moment.
+
+    The rules are those of an export: text and binary files, links told of and never followed, what
+    looks like a secret left behind and named, also in the settings.
+    """
+    said, secrets = _said(agent)
+    folder = agent.folder
+    if folder is None:
+        return keep_agent(packs, agent.id, bank, (), lambda: Told(said=said))
+    rules = WorkspaceRules(binary=True)
+    workspace = Workspace(folder, rules, without=frozenset(_memory(settings)))
+
+    def around() -> Told:
+        return Told(
+            said=said,
+            links={one.path: one.target for one in workspace.links},
+            left={one.path: one.reason for one in workspace.left},
+        )
+
+    files = ((path, data) for path, data, _ in workspace.contents())
+    part = keep_agent(packs, agent.id, bank, files, around)
+    notes += _left_behind(agent.id, workspace)
+    notes += [f"the agent {agent.id}: {secrets:,} secrets in its settings replaced"][: secrets > 0]
+    return part
+
+
+def _left_behind(identity: str, workspace: Workspace) -> Iterator[str]:
+    """Yield what stayed behind, a line for each reason, with some names."""
+    for why, number in sorted(workspace.counts.items()):
+        if why in _EXPECTED:
+            continue
+        names = [one.path for one in workspace.left if one.reason == why]
+        names = names or [one.path for one in workspace.links]
+        some = ", ".join(names[:_MOST_AGENTS_NAMED])
+        more = f" and {number - _MOST_AGENTS_NAMED:,} more" if number > _MOST_AGENTS_NAMED else ""
+        yield f"the agent {identity}: not included: {some}{more} ({why})"
+
+
+def _said(agent: Agent) -> tuple[dict[str, Any], int]:
+    """Return what the configuration says of an agent, without secrets, and how many there were."""
+    around = Source(
+        provider="satchel", format="toml", container={"said": carry(table_of(agent))}, at=now()
+    )
+    clean, found = scrubbed(around)
+    return cast("Source", clean).container["said"], len(found)
+
+
+def _memory(settings: Settings) -> Iterator[Path]:
+    """Yield where memory and its backups are: they are no files of an agent, wherever they are."""
+    places = [settings.home, settings.state]
+    places += [Path(one) for one in settings.options.backup.destinations if "://" not in one]
+    store = local_path(settings.store)
+    if store is not None:
+        places += [store.with_name(store.name + side) for side in _SIDES]
+        places += store.parent.glob(f"{store.name}*")
+    yield from (one.expanduser().absolute().resolve() for one in places)

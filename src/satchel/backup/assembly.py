@@ -1,0 +1,406 @@
+"""A bank out of a backup, in a store of the moment: from there it is copied like any other.
+
+Columns are derived again from the bytes, and the tree is built again, so nothing of a backup is
+believed but the bytes of records and the times at which they arrived; the signed head stands for
+these.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.destinations import is_believed
+from satchel.backup.erased import erased_in
+from satchel.backup.logs import Kept, rows_in, vectors_in
+from satchel.backup.manifests import BankPart, Index, read_index
+from satchel.backup.packs import Packs
+from satchel.backup.verification import head_of, segments_of, side_in
+from satchel.bank.connections import witness_of, writer_key
+from satchel.bank.keys import Owners
+from satchel.bank.open_bank import is_here
+from satchel.config.settings import Settings
+from satchel.crypto.log import Head, leaf_of, signed_head
+from satchel.crypto.merkle import Frontier, ProvedTree, grown
+from satchel.crypto.redaction import is_form, opened_form
+from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import (
+    EncryptionError,
+    InputError,
+    SigningKeyError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.erasure import ERASABLE, finish
+from satchel.ledger.heads import believed_head, contains
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.projection import FOLDED, Fact, Fold
+from satchel.ledger.witness import Witness
+from satchel.model.records import Erasure, Model, Status
+from satchel.model.times import now
+from satchel.ports.blobs import verified
+from satchel.ports.rows import Filter
+from satchel.ports.store import Commit, Store, StoredHead
+from satchel.replication.copies import copy_in, own_row
+
+_TELLING = Filter(types=frozenset({"bank", "config"}), retired=True, held=True)
+
+Forms = Callable[[str], str | None]
+"""Gives the hash of the form in which a record stands; None for a whole one."""
+
+Tell = Callable[[int], None]
+"""Is told how many more records are there."""
+
+
+class Cut(NamedTuple):
+    """A log that is to end earlier than the backup's."""
+
+    size: int
+    """How many records it is to have."""
+
+    writer: SigningKey
+    """Signs the head that it had then; a head that is in between nobody kept."""
+
+
+def size_at(part: BankPart, packs: Packs, moment: str) -> int:
+    """Return how many records a log had at a moment.
+
+    Raises:
+        VerificationError: If the backup cannot be read.
+    """
+    size = 0
+    for segment in segments_of(part, read_index(packs, part.index, Index)):
+        rows = rows_in(segment, packs)
+        if rows[0].at > moment:
+            break
+        size += sum(row.at <= moment for row in rows)
+    return size
+
+
+def assemble(
+    part: BankPart, packs: Packs, store: Store, tell: Tell, cut: Cut | None = None
+) -> None:
+    """Make a bank of a backup in a store that does not have it.
+
+    Args:
+        part: The bank.
+        packs: Where its packs are.
+        store: A store that nobody else uses.
+        tell: Told of the records.
+        cut: Where the log is to end.
+
+    Raises:
+        VerificationError: If the backup is not what was signed.
+        SigningKeyError: If a log that ends earlier cannot be signed here.
+        TargetError, StoreError: If something cannot be read or written.
+    """
+    believed_head(part.bank, head_of(part))
+    index = read_index(packs, part.index, Index)
+    size = part.size if cut is None else cut.size
+    fold = Fold()
+    fold.take(list(_facts(part, index, packs, size)), size)
+    forms = partial(fold.redacted, size=size)
+    frontier, counts = Frontier(), Counter[str]()
+    for segment in segments_of(part, index):
+        kept = [one for one in rows_in(segment, packs) if one.seq < size]
+        if not kept:
+            break
+        rows = [own_row(one.row(), _opened(one, forms), fold, size) for one in kept]
+        leaves = [leaf_of(part.bank, row.seq, row.type, row.id, row.at) for row in rows]
+        nodes = grown(frontier, leaves)
+        counts.update(row.type for row in rows)
+        with store.writing() as writing:
+            head = StoredHead(b"", b"".join(frontier.peaks))
+            writing.append(part.bank, Commit(rows=rows, nodes=nodes, head=head))
+        tell(len(rows))
+    stored = head_of(part)
+    if cut is not None and size < part.size:
+        stored = _signed(part, store, frontier, counts, cut.writer)
+    elif PREFIX + frontier.root.hex() != part.root:
+        raise VerificationError("the log of the backup does not match the signed head")
+    with store.writing() as writing:
+        side = dict[str, bytes | None]()
+        for ref in index.side:
+            side |= side_in(ref, packs)
+        writing.append(part.bank, Commit(rows=(), nodes=(), head=stored, side=side))
+    _beside(part, index, packs, store)
+
+
+def _facts(part: BankPart, index: Index, packs: Packs, size: int) -> Iterator[Fact]:
+    for segment in segments_of(part, index):
+        for one in rows_in(segment, packs):
+            if one.seq < size and one.type in FOLDED:
+                logged = _opened(one)
+                if logged is None:
+                    raise VerificationError(
+                        f"record {one.seq} is empty, but its type is never erased"
+                    )
+                yield Fact(one.seq, one.id, logged[1])
+
+
+def _opened(kept: Kept, forms: Forms | None = None) -> tuple[Sealed, Model] | None:
+    if kept.body is None:
+        return None
+    result = None if forms is None else forms(kept.id)
+    try:
+        if result is None and is_form(kept.body):
+            raise UsageError(
+                f"record {kept.seq} was redacted after that time; the backup has only the "
+                "redacted form",
+                field="at",
+                hint="Choose a time after the redaction, or an older backup.",
+            )
+        record, model = open_record(kept.body) if result is None else opened_form(kept.body, result)
+    except InputError as error:
+        raise VerificationError(f"record {kept.seq} of the backup: {error.message}") from None
+    if record.id != kept.id or record.type != kept.type:
+        raise VerificationError(f"record {kept.seq} of the backup is a different record")
+    return record, model
+
+
+def _signed(
+    part: BankPart, store: Store, frontier: Frontier, counts: Counter[str], writer: SigningKey
+) -> StoredHead:
+    """Return the head of a log that ends earlier, signed by this machine as one that may."""
+    if not frontier.size:
+        raise UsageError("the bank did not exist yet at that time", field="at")
+    authority = _authority(part, store, frontier)
+    if not authority.admits(writer.did):
+        raise SigningKeyError(
+            "this machine's key may not sign for the bank, and no signed head of that time is "
+            "stored",
+            hint="Restore a whole backup: satchel backup restore ID.",
+        )
+    head = Head(
+        v=1,
+        bank=part.bank,
+        epoch=authority.epoch,
+        size=frontier.size,
+        root=PREFIX + frontier.root.hex(),
+        counts=dict(sorted(counts.items())),
+        at=now(),
+        key=writer.did,
+    )
+    return StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
+
+
+def _authority(part: BankPart, store: Store, frontier: Frontier) -> Authority:
+    with store.reading() as reader:
+        tree = ProvedTree(frontier, lambda places: reader.nodes(part.bank, places))
+        configs = list[tuple[int, Sealed]]()
+        authority = None
+        for row in reader.scan(part.bank, _TELLING):
+            record, _ = open_record(row.body or b"")
+            if row.seq == 0:
+                authority = founding(record)
+            else:
+                configs.append((row.seq, record))
+        if authority is None:
+            raise VerificationError("the first record of the log is missing")
+        return with_configs(
+            authority, part.bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
+        )
+
+
+def _beside(part: BankPart, index: Index, packs: Packs, store: Store) -> None:
+    for segment in index.segments:
+        for held in segment.vectors:
+            for vectors in vectors_in(held, packs):
+                with store.writing() as writing:
+                    there = {row.id for row in writing.get(part.bank, list(vectors))}
+                    known = {one: vector for one, vector in vectors.items() if one in there}
+                    if known:
+                        writing.vectors.put(part.bank, held.generation, known)
+    for blob in index.blobs:
+        with store.writing() as writing:
+            pieces = verified((packs.get(ref) for ref in blob.packs), blob.digest)
+            writing.blobs.put(part.bank, pieces)
+
+
+_TOGETHER = 500
+_REASON = "erased after the backup it was restored from"
+
+
+def make_bank(  # noqa: PLR0913 - what is made, of what, and where
+    settings: Settings,
+    catalogue: Catalogue,
+    found: Found,
+    part: BankPart,
+    at: str | None,
+    store: Store,
+    tell: Callable[[int], None],
+) -> bool:
+    """Make a bank of a backup; tell whether it was there at the moment that is meant.
+
+    Args:
+        settings: The surroundings.
+        catalogue: Where the backup is.
+        found: The backup.
+        part: The bank.
+        at: The moment; None for that of the backup.
+        store: Where to; it has no such bank.
+        tell: Told of the records.
+
+    Raises:
+        VerificationError: If the backup is not what was signed.
+        SigningKeyError: If a log that ends between two heads cannot be signed here.
+    """
+    packs, cut = catalogue.packs(found), None
+    if at is not None and at < found.manifest.at:
+        size = size_at(part, packs, at)
+        if not size:
+            return False
+        cut = Cut(size, writer_key(settings)) if size < part.size else None
+    assemble(part, packs, store, tell, cut)
+    return True
+
+
+def require_lists(catalogue: Catalogue, found: Found) -> None:
+    """Require that what was erased since a backup can be read, as far as its machine noted it.
+
+    Raises:
+        EncryptionError: If nothing here opens that: restoring would bring back what was erased.
+    """
+    if found.manifest.series in catalogue.lists.unopened():
+        raise EncryptionError(
+            "the list of later erasures is encrypted, and no identity here decrypts it",
+            file=catalogue.name,
+            hint="Pass an identity it was encrypted to: satchel --identity FILE.",
+        )
+
+
+def erased_since(
+    settings: Settings,
+    catalogue: Catalogue,
+    bank: str,
+    stores: Sequence[Store],
+    signers: Sequence[str] = (),
+) -> list[str]:
+    """Return what was erased of a bank, by the lists beside the backups and by what is in use.
+
+    A list that somebody signed who is not believed erases nothing, and a copy in use that does not
+    verify says nothing.
+
+    Args:
+        settings: The surroundings.
+        catalogue: Where the backup is.
+        bank: The bank.
+        stores: Stores that may have a newer state of it: the one in use, the one it goes into.
+        signers: Keys that are believed this once.
+    """
+    ids = dict[str, None]()
+    for erased, key in catalogue.lists.of(bank):
+        if is_believed(settings, key, signers):
+            ids |= dict.fromkeys(erased.records)
+    for store in stores:
+        with store.reading() as reader, suppress(VerificationError):
+            copy = copy_in(reader, bank) if is_here(reader, bank) else None
+            if copy is not None:
+                ids |= dict.fromkeys(erased_in(copy))
+    return list(ids)
+
+
+def erased_here(settings: Settings, store: Store, bank: str) -> list[str]:
+    """Return what this machine's witness noted as erased, of a bank that was made just now.
+
+    The witness knows positions in the log. They hold up to the newest head of it that is in this
+    log as well.
+    """
+    witness = witness_of(settings)
+    positions = witness.positions(bank)
+    if not positions:
+        return []
+    with store.reading() as reader:
+        copy = copy_in(reader, bank)
+        if copy is None:
+            return []
+        heads = (one.head for one in witness.heads(bank))
+        common = max((head.size for head in heads if contains(copy.tree, head)), default=0)
+        rows = reader.at(bank, [position for position in positions if position < common])
+        return [
+            row.id
+            for row in rows
+            if row.type in ERASABLE and copy.found.fold.redacted(row.id, copy.size) is None
+        ]
+
+
+def erase_again(
+    settings: Settings,
+    store: Store,
+    bank: str,
+    erased: Sequence[str],
+    owners: Callable[[], Owners] | None,
+) -> int:
+    """Erase records of a bank that was just made from a backup; return how many had to be.
+
+    Args:
+        settings: The surroundings.
+        store: A store of the moment.
+        bank: The bank.
+        erased: What was erased since; what is not there is passed over.
+        owners: Gives the keys of owners, where this machine may not write to the bank yet.
+
+    Raises:
+        SigningKeyError: If nobody here may write to the bank.
+        ThresholdError: If more owners have to let this machine.
+        StoreError: If it cannot be written.
+    """
+    todo = _left(store, bank, erased)
+    if not todo:
+        return 0
+    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
+        witness, writer = Witness(Path(folder) / "banks"), writer_key(settings)
+        ledger = Ledger(store, bank, writer=writer, witness=witness)
+        with store.reading() as reader:
+            copy = copy_in(reader, bank)
+            may = copy is not None and copy.found.authority.admits(writer.did)
+        if not may:
+            if owners is None:
+                raise SigningKeyError(
+                    "records were erased since, and no key here may write that to the bank",
+                    hint="Its owner can: pass the key with --signing-key.",
+                )
+            first, *also = owners()
+            Decider(
+                store=store,
+                bank=bank,
+                owner=first,
+                also=tuple(also),
+                writer=writer,
+                witness=witness,
+            ).admit()
+        for start in range(0, len(todo), _TOGETHER):
+            names, at = todo[start : start + _TOGETHER], now()
+            gone = [
+                seal(Status(target=one, state="deleted", reason=_REASON, at=at)) for one in names
+            ]
+            again = [
+                seal(Erasure(entry=one, reason=_REASON, by=writer.did, at=at)) for one in names
+            ]
+            ledger.append([*gone, *again])
+        finish(store, bank)
+    return len(todo)
+
+
+def _left(store: Store, bank: str, erased: Sequence[str]) -> list[str]:
+    """Return which of these records are there and are not said to be erased."""
+    found = list[str]()
+    with store.reading() as reader:
+        copy = copy_in(reader, bank)
+        for start in range(0, len(erased) if copy is not None else 0, _TOGETHER):
+            rows = reader.get(bank, list(erased[start : start + _TOGETHER]))
+            found += [
+                row.id
+                for row in sorted(rows, key=lambda row: row.seq)
+                if row.type in ERASABLE
+                and copy is not None
+                and not copy.found.fold.is_erased(row.id, copy.size)
+            ]
+    return found

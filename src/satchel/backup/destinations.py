@@ -1,0 +1,241 @@
+"""Where backups go, whose they are, who is believed, and who may work on them at a time."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from blake3 import blake3
+
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.manifests import BEFORE_RESTORE
+from satchel.backup.packs import Locking
+from satchel.backup.storage import opened_shelf
+from satchel.bank.connections import writer_key, written_place
+from satchel.bank.identities import create_identity, list_identities, lock_for
+from satchel.config.settings import Settings
+from satchel.errors import (
+    ConfigError,
+    EmptyInputError,
+    EncryptionError,
+    UnknownBackupError,
+    UnknownBankError,
+    VerificationError,
+)
+from satchel.model.times import read_time
+from satchel.runtime.locks import ProcessLock
+from satchel.runtime.private_files import private_folder
+
+_DIGITS = 16
+_LEAST_DIGITS = 4
+
+
+def destinations(
+    settings: Settings, said: Sequence[str] = (), *, option: str = "--destination"
+) -> tuple[str, ...]:
+    """Return where backups are: what was said, else what is configured.
+
+    Args:
+        settings: The surroundings.
+        said: What was said.
+        option: By which it can be said.
+
+    Raises:
+        ConfigError: If that is nowhere.
+    """
+    found = tuple(dict.fromkeys(map(_whole, said or settings.options.backup.destinations)))
+    if not found:
+        raise ConfigError(
+            "no backup destination is configured",
+            field="backup.destination",
+            hint=f'Add {option} FOLDER, or set it: [backup] destination = "/mnt/backups".',
+        )
+    return found
+
+
+def source_said(settings: Settings, said: str | None) -> str:
+    """Return where the backup is that is read: what was said, else the first that is configured.
+
+    Raises:
+        ConfigError: If that is nowhere.
+    """
+    return destinations(settings, () if said is None else (said,), option="--destination")[0]
+
+
+def _whole(said: str) -> str:
+    """Return a destination by a name that means the same from any folder."""
+    return said if "://" in said else str(Path(said).expanduser().absolute())
+
+
+def series_of(settings: Settings) -> str:
+    """Return whose backups those of this machine and store are."""
+    said = f"{writer_key(settings).did}\0{written_place(settings.store)}"
+    return blake3(said.encode()).hexdigest()[:_DIGITS]
+
+
+def state_of(settings: Settings, destination: str) -> Path:
+    """Return the file that says how backups to a destination went, without its ending."""
+    said = blake3(f"{series_of(settings)}\0{destination}".encode()).hexdigest()
+    return settings.state / "backups" / said[:_DIGITS]
+
+
+@contextmanager
+def opened_catalogue(
+    settings: Settings,
+    destination: str,
+    *,
+    create: bool = False,
+    recipients: Sequence[str] | None = None,
+) -> Iterator[Catalogue]:
+    """Open a destination, and close it again.
+
+    Args:
+        settings: The surroundings.
+        destination: Which.
+        create: Make it where there is none.
+        recipients: For whom what is written is encrypted; as configured when not said.
+
+    Raises:
+        UnreadableError: If there is none, and none is to be made.
+        UsageError: If somebody for whom it is to be encrypted is no recipient.
+        TargetError: If it cannot be opened.
+    """
+    said = settings.options.backup.encrypt_to if recipients is None else recipients
+    to = lock_for(settings, said or ()).recipients
+    shelf = opened_shelf(destination, create=create)
+    try:
+        own = _own_recipient(settings) if to else None
+        yield Catalogue(shelf, Locking(settings.unlocking, to, own))
+    finally:
+        shelf.close()
+
+
+def _own_recipient(settings: Settings) -> str:
+    """Return the recipient of this machine's own identity for backups, which is made if need be.
+
+    It opens what says where things are in a backup, and nothing of what they are.
+    """
+    name = f"backups-{series_of(settings)}"
+    known = {line.name: line.recipient for line in list_identities(settings)}
+    return known.get(name) or create_identity(settings, name).recipient
+
+
+@contextmanager
+def working_on(settings: Settings, destination: str, purpose: str) -> Iterator[None]:
+    """Keep other programs of this machine from changing the same backups.
+
+    Raises:
+        LockedError: If one does.
+    """
+    path = state_of(settings, destination).with_suffix(".lock")
+    private_folder(settings.state)
+    private_folder(path.parent)
+    with ProcessLock(path, purpose=purpose).exclusive():
+        yield
+
+
+def require_believed(settings: Settings, found: Found, signers: Sequence[str] = ()) -> None:
+    """Require that a backup was signed by somebody who is trusted here, or named now.
+
+    Raises:
+        VerificationError: If it was not.
+    """
+    if is_believed(settings, found.key, signers):
+        return
+    raise VerificationError(
+        f"the backup {found.id} is signed by {found.key}, which is not trusted here",
+        hint=f"If you recognise the key: --trust-key {found.key}",
+    )
+
+
+def is_believed(settings: Settings, key: str, signers: Sequence[str] = ()) -> bool:
+    """Tell whether what a key signed beside backups is believed."""
+    known = settings.registry.find(key)
+    if known is not None and known.state == "revoked":
+        return False
+    return key in signers or (known is not None and not known.banks)
+
+
+def chosen_backup(
+    found: Sequence[Found],
+    wanted: str | None,
+    catalogue: Catalogue,
+    *,
+    bank: str | None = None,
+    agents: Sequence[str] = (),
+) -> Found:
+    """Return the backup that is meant: by its ID or a prefix, else the newest verified one.
+
+    The safety copies of earlier restores are not meant, unless there is nothing else.
+
+    Args:
+        found: The backups.
+        wanted: The name, or the start of it.
+        catalogue: Where they are.
+        bank: A bank, by name or id, that the newest has to have.
+        agents: Ids of agents that it has to have, where some backup does.
+
+    Raises:
+        UnknownBackupError: If there is none.
+        EmptyInputError: If there is no backup at all.
+        EncryptionError: If that one cannot be opened here.
+    """
+    where = catalogue.name
+    _require_opened(found, wanted, catalogue)
+    if not found:
+        raise EmptyInputError(
+            "there is no backup", file=where, hint="Create one: satchel backup run"
+        )
+    if wanted is not None:
+        named = [one for one in found if one.id == wanted]
+        if not named and len(wanted) >= _LEAST_DIGITS:
+            named = [one for one in found if one.id.startswith(wanted) or one.id.endswith(wanted)]
+        if len(named) != 1:
+            raise UnknownBackupError(
+                f"no backup matches {wanted!r}" if not named else f"{wanted!r} means several",
+                file=where,
+                hint="See: satchel backup list.",
+            )
+        return named[0]
+    holding = [one for one in found if bank is None or _holds(one, bank)]
+    if bank is not None and not holding:
+        raise UnknownBankError(
+            f"no backup has the bank {bank!r}", file=where, hint="See: satchel backup list."
+        )
+    ids = set(agents)
+    holding = [
+        one for one in holding if ids <= {part.id for part in one.manifest.agents}
+    ] or holding
+    # A safety copy is what a restore was to replace; it is restored only by its name.
+    holding = [one for one in holding if one.manifest.reason != BEFORE_RESTORE] or holding
+    sound = [one for one in holding if one.verified] or holding
+    return sound[-1]
+
+
+def _require_opened(found: Sequence[Found], wanted: str | None, catalogue: Catalogue) -> None:
+    closed = catalogue.closed
+    if wanted is not None:
+        closed = [one for one in closed if one.id.startswith(wanted) or one.id.endswith(wanted)]
+    if closed and (wanted is not None or not found):
+        raise EncryptionError(
+            f"the backup {closed[-1].id} is encrypted, and no identity here decrypts it",
+            file=catalogue.name,
+            hint="Pass an identity it was encrypted to: satchel --identity FILE.",
+        )
+
+
+def _holds(found: Found, bank: str) -> bool:
+    return any(bank in (part.bank, part.name) for part in found.manifest.banks)
+
+
+def moment_said(text: str) -> str:
+    """Return the moment that a person means.
+
+    Raises:
+        ConfigError: If it names none.
+    """
+    found = read_time(text.strip())
+    if found is None:
+        raise ConfigError(
+            f"{text!r} is not a valid time", field="at", hint="Such as 2026-01-31T12:00:00Z."
+        )
+    return found

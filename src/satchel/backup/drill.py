@@ -1,0 +1,338 @@
+"""``satchel backup drill``: whether a backup can be restored, without changing anything.
+
+It is restored into stores of the moment and held against the store that is in use: heads, counts,
+and what is recalled first for words that are in it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from satchel.agents.agents import agent_of
+from satchel.agents.staging import Staging
+from satchel.backup.agents import changed
+from satchel.backup.assembly import erase_again, erased_since, make_bank, require_lists
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.destinations import (
+    chosen_backup,
+    opened_catalogue,
+    require_believed,
+    source_said,
+)
+from satchel.backup.files import files_of, told_of
+from satchel.backup.health import account_of, end_of, kept_receipts, numbers
+from satchel.backup.manifests import AgentPart, BankPart
+from satchel.backup.options import DrillOptions
+from satchel.bank.connections import (
+    is_there,
+    known_owners,
+    opened_store,
+    shown_address,
+    store_of_the_moment,
+)
+from satchel.bank.keys import Owners
+from satchel.bank.open_bank import OpenBank, is_here, open_bank_in
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.signing_keys import signers_of
+from satchel.config.hooks import NO_HOOKS
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.config.settings import Settings
+from satchel.errors import InputError, PathRefusedError, SatchelError, VerificationError
+from satchel.ledger.ledger import Ledger
+from satchel.model.entries import Entry
+from satchel.model.times import now
+from satchel.ports.operations import operation, path_text, texts
+from satchel.ports.rows import Filter, texts_of
+from satchel.ports.store import Store
+from satchel.recall.operations import recall_memories
+from satchel.recall.query import Query
+from satchel.receipts.account import Account, End, told
+from satchel.replication.copies import Copy, Relation, compared, copy_in, tail
+
+_TOP = 10
+_WORDS = 6
+_LOOKED_AT = 1_000
+
+
+class DrilledBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one bank came out of a backup."""
+
+    bank: str
+    name: str | None = None
+    size: int
+    counts: dict[str, int] = {}
+    relation: Relation
+    """How the backup stands to the store in use: ``behind`` is what one expects, or ``same``."""
+
+    behind: int = 0
+    """Records that were added since."""
+
+    erased_again: int = 0
+    questions: int = 0
+    same_answers: int = 0
+    """Of the questions, those that both answer with the same memories in the same order."""
+
+    problems: list[str] = []
+    notes: list[str] = []
+
+
+class DrilledAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the files of one agent came out of a backup."""
+
+    agent: str
+    files: int
+    size: int
+    """Bytes of all of them."""
+
+    changed: int = 0
+    """Of these, the files that are not like that in its folder any more."""
+
+    problems: list[str] = []
+
+
+class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a drill found."""
+
+    source: str
+    backup: str
+    taken: str
+    banks: list[DrilledBank]
+    agents: list[DrilledAgent] = []
+    missing: list[str] = []
+    receipts: list[str] = []
+    """Ids of the signed reports, one for each bank."""
+
+    notes: list[str] = []
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the backup can be restored."""
+        found = [*(one.problems for one in self.banks), *(one.problems for one in self.agents)]
+        return not (self.missing or any(found))
+
+
+@operation(
+    DrillOptions,
+    name="backup drill",
+    example="satchel backup drill --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
+)
+def drill_backup(
+    settings: Settings, options: DrillOptions, *, owners: Callable[[], Owners] | None = None
+) -> Drill:
+    """Test a backup: restore it into a temporary store and compare heads, counts and recall.
+
+    Nothing in use is changed.
+
+    Args:
+        settings: The surroundings.
+        options: Which backup, and how to compare.
+        owners: Returns the keys of owners, if something has to be decided.
+
+    Raises:
+        EmptyInputError, UnknownBackupError: If there is no such backup.
+        VerificationError: If nobody here trusts who signed it.
+        TargetError: If the destination does not answer.
+    """
+    require_owner(settings, "backup")
+    asked = options
+    decide = owners or partial(signers_of, settings, options)
+    where = source_said(settings, path_text(options.destination))
+    with opened_catalogue(settings, where) as catalogue:
+        found = chosen_backup(catalogue.all(), asked.backup, catalogue)
+        require_believed(settings, found, texts(asked.trusted_keys))
+        require_lists(catalogue, found)
+        drilling = _Drilling(
+            msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked, decide
+        )
+        began, accounts, banks = now(), list[Account](), list[DrilledBank]()
+        for part, bank in zip(found.manifest.banks, drilling.banks(found), strict=True):
+            banks.append(bank)
+            accounts.append(_account(settings, began, found, part, bank))
+        receipts, notes = kept_receipts(settings, accounts)
+        return Drill(
+            source=shown_address(where),
+            backup=found.id,
+            taken=found.manifest.at,
+            banks=banks,
+            agents=[_agent(settings, catalogue, found, part) for part in found.manifest.agents],
+            missing=found.manifest.missing,
+            receipts=receipts,
+            notes=notes,
+        )
+
+
+def _agent(settings: Settings, catalogue: Catalogue, found: Found, part: AgentPart) -> DrilledAgent:
+    """Lay the files of an agent out aside, and compare them with its folder."""
+    result = DrilledAgent(agent=part.id, files=part.files, size=part.size)
+    packs, known = catalogue.packs(found), settings.options.agents.get(part.id)
+    folder = None if known is None else agent_of(part.id, known).folder
+    try:
+        told = told_of(part, packs)
+        with (
+            TemporaryDirectory(prefix="satchel-drill-") as held,
+            Staging(Path(held) / "workspace") as staging,
+        ):
+            for path, data in files_of(part, told, packs):
+                staging.lay(path, data)
+    except (VerificationError, InputError, PathRefusedError) as error:
+        return msgspec.structs.replace(result, problems=[str(error)])
+    number = 0 if folder is None else sum(1 for _ in changed(folder, told))
+    return msgspec.structs.replace(result, changed=number)
+
+
+def _account(
+    settings: Settings, began: str, found: Found, part: BankPart, bank: DrilledBank
+) -> Account:
+    """Return what a drill found of one bank."""
+    there = End(
+        name=told(bank.name or bank.bank),
+        bank=bank.bank,
+        store=told(shown_address(settings.store)),
+        size=part.size + bank.behind,
+    )
+    ends = end_of(found, part), there
+    return msgspec.structs.replace(
+        account_of("drill", began, ends, bank.counts, differs=bool(bank.problems)),
+        done=numbers(
+            added_since=bank.behind,
+            erased_again=bank.erased_again,
+            questions=bank.questions,
+            same_answers=bank.same_answers,
+        ),
+        notes=[told(one) for one in [*bank.problems, *bank.notes]],
+    )
+
+
+@dataclass(slots=True)
+class _Drilling:
+    settings: Settings
+    catalogue: Catalogue
+    asked: DrillOptions
+    owners: Callable[[], Owners]
+    done: int = 0
+    total: int = 0
+
+    def banks(self, found: Found) -> Iterator[DrilledBank]:
+        self.total = 2 * sum(part.size for part in found.manifest.banks)
+        for part in found.manifest.banks:
+            try:
+                yield self._bank(found, part)
+            except VerificationError as error:
+                yield DrilledBank(
+                    bank=part.bank,
+                    name=part.name,
+                    size=part.size,
+                    relation=Relation.DIVERGED,
+                    problems=[str(error)],
+                )
+
+    def _bank(self, found: Found, part: BankPart) -> DrilledBank:
+        settings, catalogue = self.settings, self.catalogue
+        with store_of_the_moment() as made, self._in_use() as store:
+            make_bank(settings, catalogue, found, part, None, made, self._tell)
+            result = self._read(made, part, store)
+            stores = [] if store is None else [store]
+            erased = erased_since(
+                settings, catalogue, part.bank, stores, texts(self.asked.trusted_keys)
+            )
+            again = erase_again(settings, made, part.bank, erased, self.owners)
+            result = msgspec.structs.replace(result, erased_again=again)
+            if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):
+                return result
+            return self._asked_both(result, made, store)
+
+    @contextmanager
+    def _in_use(self) -> Iterator[Store | None]:
+        if not is_there(self.settings.store):
+            yield None
+            return
+        with opened_store(self.settings, read_only=True) as store:
+            yield store
+
+    def _read(self, made: Store, part: BankPart, store: Store | None) -> DrilledBank:
+        """Read what was made from its first record to its last, and compare the heads."""
+        with made.reading() as reader:
+            source = copy_in(reader, part.bank)
+            assert source is not None  # noqa: S101 - it was made just now
+            counts = reader.counts(part.bank)
+            for some in tail(source, 0):
+                self._tell(len(some))
+            relation, more, problems, notes = self._standing(source, store)
+        return DrilledBank(
+            bank=part.bank,
+            name=part.name,
+            size=source.size,
+            counts=dict(sorted(counts.items())),
+            relation=relation,
+            behind=more,
+            problems=problems,
+            notes=notes,
+        )
+
+    def _standing(
+        self, source: Copy, store: Store | None
+    ) -> tuple[Relation, int, list[str], list[str]]:
+        if store is None:
+            return Relation.NEW, 0, [], ["there is no current store to compare with"]
+        with store.reading() as reader:
+            try:
+                target = copy_in(reader, source.bank) if is_here(reader, source.bank) else None
+                found = compared(source, target)
+            except SatchelError as error:
+                return Relation.DIVERGED, 0, [], [f"the current store: {error.message}"]
+        if found.relation is Relation.NEW:
+            return found.relation, 0, [], ["the current store does not have this bank"]
+        if found.relation in (Relation.AHEAD, Relation.DIVERGED):
+            what = "diverged from the backup, or is behind it"
+            return found.relation, 0, [f"the current store {what}"], []
+        size = target.size if target is not None else 0
+        return found.relation, size - source.size, [], []
+
+    def _asked_both(self, result: DrilledBank, made: Store, store: Store) -> DrilledBank:
+        """Ask both the same questions, of how the bank was when the backup was taken."""
+        trusted = known_owners(self.settings, result.bank)
+        ledger = Ledger(made, result.bank, trusted=trusted)
+        one = OpenBank(settings=self.settings, store=made, ledger=ledger, name=result.name)
+        other = open_bank_in(self.settings, store, result.bank)
+        questions = list(_questions(one, self.asked.queries))
+        same = sum(
+            _answer(one, words, result.size) == _answer(other, words, result.size)
+            for words in questions
+        )
+        problems, notes = list(result.problems), list(result.notes)
+        if same < len(questions):
+            said = f"{len(questions) - same} of {len(questions)} queries have different results"
+            # Who goes on with a bank changes what words are rare in it.
+            (problems if result.relation is Relation.SAME else notes).append(said)
+        return msgspec.structs.replace(
+            result, questions=len(questions), same_answers=same, problems=problems, notes=notes
+        )
+
+    def _tell(self, records: int) -> None:
+        self.done += records
+        if self.asked.progress is not None:
+            self.asked.progress(min(self.done, self.total), self.total)
+
+
+def _questions(bank: OpenBank, number: int) -> Iterator[str]:
+    """Yield the first words of some memories, spread over those that are looked at."""
+    texts = list[str]()
+    with bank.ledger.reading() as view:
+        for logged in view.newest(Filter()):
+            if isinstance(logged.model, Entry) and (words := texts_of(logged.model).split()):
+                texts.append(" ".join(words[:_WORDS]))
+            if len(texts) == _LOOKED_AT:
+                break
+    step = max(1, len(texts) // max(1, number))
+    yield from texts[::step][:number]
+
+
+def _answer(bank: OpenBank, words: str, size: int) -> Sequence[str]:
+    query = Query(text=words, limit=_TOP, as_of=size)
+    return [one.id for one in recall_memories(bank, query, code=False).memories]

@@ -1,0 +1,128 @@
+"""What is erased from a bank is listed beside its backups, at once: they hold it until they go."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from satchel.backup.destinations import destinations, opened_catalogue, series_of
+from satchel.backup.erased import Gone, erased_in
+from satchel.backup.health import known_destinations
+from satchel.backup.prune import held_in
+from satchel.bank.connections import shown_address, writer_key
+from satchel.bank.open_bank import OpenBank
+from satchel.errors import SatchelError, UnreadableError
+from satchel.ledger.records import Logged
+from satchel.replication.copies import copy_in
+
+
+class Backups:
+    """The backups of a bank, as one of those who hold what is erased.
+
+    Args:
+        bank: The bank, open for writing.
+    """
+
+    name = "backups"
+
+    def __init__(self, bank: OpenBank) -> None:
+        self._bank = bank
+
+    def erase(self, gone: Sequence[Logged]) -> int:
+        """List some records that are about to be erased; return how many are listed now.
+
+        Raises:
+            TargetError: If a destination does not answer: nothing is erased then that a restore
+                could bring back.
+        """
+        with self._bank.ledger.reading() as view:
+            size = view.head.size
+        found = {one.record.id: Gone(one.seq, size) for one in gone}
+        return _noted(self._bank, found)[0]
+
+    def laid_open(self) -> Iterator[Any]:
+        """Yield nothing: backups are not rewritten, and said to be out of reach."""
+        yield from ()
+
+    def out_of_reach(self) -> list[str]:
+        """Return which destinations have backups that hold what was erased since."""
+        found = list[str]()
+        for destination in _places(self._bank):
+            try:
+                with opened_catalogue(self._bank.settings, destination) as catalogue:
+                    known = dict[str, dict[str, Gone]]()
+                    number = sum(1 for one in catalogue.all() if held_in(catalogue, one, known))
+                    closed = len(catalogue.closed)
+            except UnreadableError:
+                if destination not in _configured(self._bank):
+                    found.append(_unreached(destination))
+                continue
+            except SatchelError as error:
+                found.append(f"backups in {shown_address(destination)}: {error.message}")
+                continue
+            if closed:
+                found.append(
+                    f"{closed} encrypted backups in {shown_address(destination)} that no "
+                    "identity here decrypts; their contents are unknown"
+                )
+            if number:
+                found.append(
+                    f"{number} backups in {shown_address(destination)} still hold it (restores "
+                    "skip it) until removed: satchel backup prune --remove-erased"
+                )
+        return found
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+def list_erased(bank: OpenBank) -> list[str]:
+    """List what the log says is erased beside the backups; return what could not be done.
+
+    Each backup lists it as well, so nothing is lost by that for longer than until the next.
+    """
+    if not _places(bank):
+        return []
+    try:
+        with bank.store.reading() as reader:
+            source = copy_in(reader, bank.id)
+            found = {} if source is None else erased_in(source)
+        return _noted(bank, found)[1]
+    except SatchelError as error:
+        return [f"the erasure is not recorded at the backup destination yet: {error.message}"]
+
+
+def _noted(bank: OpenBank, found: dict[str, Gone]) -> tuple[int, list[str]]:
+    """List what is erased at each destination; return how many, and where it could not be.
+
+    One that is configured has to answer. A disk that was named once may be in a drawer.
+    """
+    number, problems, configured = 0, list[str](), _configured(bank)
+    for destination in _places(bank) if found else ():
+        try:
+            with opened_catalogue(bank.settings, destination) as catalogue:
+                key, series = writer_key(bank.settings), series_of(bank.settings)
+                number += catalogue.lists.note(series, bank.id, found, key)
+        except UnreadableError:  # of one that is configured: no backup was ever made there
+            if destination not in configured:
+                problems.append(_unreached(destination))
+        except SatchelError:
+            if destination in configured:
+                raise
+            problems.append(_unreached(destination))
+    return number, problems
+
+
+def _unreached(destination: str) -> str:
+    shown = shown_address(destination)
+    return (
+        f"backups in {shown}, which does not answer. Until the erasure is listed there, one that"
+        f" is restored on another machine brings it back: satchel backup run --destination {shown}"
+    )
+
+
+def _places(bank: OpenBank) -> tuple[str, ...]:
+    """Return all destinations that may have backups of the bank."""
+    return tuple(dict.fromkeys((*_configured(bank), *known_destinations(bank.settings))))
+
+
+def _configured(bank: OpenBank) -> tuple[str, ...]:
+    return destinations(bank.settings) if bank.settings.options.backup.destinations else ()

@@ -1,0 +1,223 @@
+"""How backups went here, so that one that is missing is noticed: what ``doctor`` says of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from satchel.backup.catalogue import Found
+from satchel.backup.destinations import state_of
+from satchel.backup.manifests import BankPart
+from satchel.bank.checks import Check
+from satchel.bank.connections import shown_address
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.config.settings import Settings
+from satchel.errors import SatchelError
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.ports.operations import Options, operation
+from satchel.receipts.account import VERSION, Account, End, counted, told
+from satchel.receipts.archive import keep, signer, tool
+from satchel.receipts.receipt import receipt_of
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.input import reading
+from satchel.runtime.private_files import private_folder
+
+_MOST_BYTES = 1 << 16
+_RUN = "Make one now: satchel backup run"
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the last backups to a destination went."""
+
+    destination: str
+    id: str | None = None
+    """The last one that was made and read again."""
+
+    at: str | None = None
+    """When."""
+
+    failed_at: str | None = None
+    """When one failed since."""
+
+    error: str | None = None
+
+
+def standing_of(settings: Settings, destination: str) -> Standing:
+    """Return how the last backups to a destination went from here."""
+    path = state_of(settings, destination).with_suffix(".json")
+    with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(Standing))
+    return Standing(destination=shown_address(destination))
+
+
+def known_destinations(settings: Settings) -> list[str]:
+    """Return where this machine backed this store up, whether that is configured or was said once.
+
+    One whose address has a password in it is known only while it is configured.
+    """
+    found = list[str]()
+    folder = settings.state / "backups"
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
+            place = msgspec.json.decode(
+                stream.read(_MOST_BYTES), type=resolved(Standing)
+            ).destination
+            if state_of(settings, place).with_suffix(".json") == path:
+                found.append(place)
+    return found
+
+
+def succeeded(settings: Settings, destination: str, identity: str, at: str) -> None:
+    """Note that a backup was made and read again, and of what moment it is."""
+    _keep(
+        settings,
+        destination,
+        Standing(destination=shown_address(destination), id=identity, at=at),
+    )
+
+
+def failed(settings: Settings, destination: str, error: str) -> None:
+    """Note that one failed."""
+    before = standing_of(settings, destination)
+    found = msgspec.structs.replace(before, failed_at=now(), error=error)
+    _keep(settings, destination, found)
+
+
+def _keep(settings: Settings, destination: str, found: Standing) -> None:
+    path = state_of(settings, destination).with_suffix(".json")
+    with suppress(SatchelError, OSError):  # a full disk: the run says itself how it went
+        private_folder(settings.state)
+        private_folder(path.parent)
+        with writing(path, mode=PRIVATE_FILE) as stream:
+            stream.write(msgspec.json.encode(found))
+
+
+@dataclass(frozen=True, slots=True)
+class BackupStatusOptions(Options):
+    """No options."""
+
+
+@operation(
+    BackupStatusOptions,
+    name="backup status",
+    items="checks",
+    absent=NOT_FOR_MODELS | {"cli": "`satchel doctor` reports it, with its other checks."},
+)
+def backup_status(settings: Settings, options: BackupStatusOptions) -> list[Check]:
+    """Check that the newest backup at each configured destination is recent enough.
+
+    The destinations themselves are not asked.
+
+    Args:
+        settings: The surroundings.
+        options: None.
+    """
+    del options
+    return list(check_backups(settings))
+
+
+def check_backups(settings: Settings, moment: datetime | None = None) -> Iterator[Check]:
+    """Say of each configured destination whether its newest backup is fresh.
+
+    Nothing is asked of the destination itself.
+
+    Args:
+        settings: The surroundings.
+        moment: What time it is; the clock's by default.
+    """
+    require_owner(settings, "doctor")
+    wanted = settings.options.backup
+    try:
+        where = wanted.destinations
+    except SatchelError as error:
+        yield Check(name="backups", state="problem", detail=error.message, hint=error.hint)
+        return
+    if not where:
+        if wanted.enabled:
+            hint = 'Set it: [backup] destination = "/mnt/backups".'
+            yield Check(name="backups", state="problem", detail="no destination", hint=hint)
+        return
+    for destination in where:
+        yield _look(settings, destination, moment or datetime.now(UTC))
+
+
+def _look(settings: Settings, destination: str, moment: datetime) -> Check:
+    found, name = standing_of(settings, destination), f"backup to {shown_address(destination)}"
+    enabled = settings.options.backup.enabled
+    if found.error is not None:
+        detail = f"the last backup failed at {found.failed_at}: {found.error}"
+        return Check(name=name, state="problem", detail=detail, hint=_RUN)
+    if found.at is None:
+        detail = "no backup has been made from this machine"
+        return Check(name=name, state="problem" if enabled else "note", detail=detail, hint=_RUN)
+    age = moment - datetime.fromisoformat(found.at)
+    detail = f"{found.id}, verified {found.at}"
+    if enabled and age > timedelta(hours=settings.options.backup.stale_after):
+        hours = int(age.total_seconds() // 3600)
+        detail = f"the newest is {hours} hours old: {detail}"
+        return Check(name=name, state="problem", detail=detail, hint=_RUN)
+    return Check(name=name, state="ok", detail=detail)
+
+
+FORMAT = "satchel-backup"
+_PREFIX = "blake3:"
+
+
+def account_of(
+    kind: Literal["restore", "drill"],
+    began: str,
+    ends: tuple[End, End],
+    counts: dict[str, int],
+    *,
+    differs: bool = False,
+) -> Account:
+    """Return what became of one bank; members that are not known here are to be replaced.
+
+    Args:
+        kind: Whether it was put back, or only tried.
+        began: When.
+        ends: The backup, and where it went or what it was compared with.
+        counts: Records that were brought, by type; all of them were read again there.
+        differs: Whether what was read again is not what was expected.
+    """
+    return Account(
+        version=VERSION,
+        kind=kind,
+        tool=tool(),
+        began=began,
+        ended=now(),
+        input=ends[0],
+        output=ends[1],
+        counts=counted(counts, counts, counts, counts),
+        read_back="differs" if differs else "verified",
+    )
+
+
+def end_of(found: Found, part: BankPart) -> End:
+    """Return a bank in a backup, as one end of what was done."""
+    return End(
+        name=told(found.id),
+        format=FORMAT,
+        digest=_PREFIX + found.digest,
+        bank=part.bank,
+        size=part.size,
+        root=part.root,
+        records=part.size,
+    )
+
+
+def kept_receipts(settings: Settings, accounts: Iterable[Account]) -> tuple[list[str], list[str]]:
+    """Sign and keep receipts; return their ids, and notes on what went wrong."""
+    key = signer(settings, None)
+    return keep(settings, [receipt_of(one, key) for one in accounts])
+
+
+def numbers(**said: int) -> dict[str, int]:
+    """Return the numbers that are not 0, by name."""
+    return dict(+Counter(said))

@@ -1,0 +1,255 @@
+"""What backups there are, and whether they hold."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from satchel.backup.catalogue import Catalogue, Closed, Found
+from satchel.backup.destinations import (
+    chosen_backup,
+    destinations,
+    is_believed,
+    opened_catalogue,
+    series_of,
+)
+from satchel.backup.erased import Gone
+from satchel.backup.options import BackupListOptions, BackupVerifyOptions
+from satchel.backup.prune import held_in
+from satchel.backup.verification import prove
+from satchel.bank.connections import shown_address, writer_key
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import NOT_FOR_MODELS, OnProgress
+from satchel.config.settings import Settings
+from satchel.errors import EmptyInputError, VerificationError
+from satchel.ports.operations import operation, texts
+
+UNOPENED = (
+    "encrypted pieces were verified by hash only; to verify the signed log in them, pass an "
+    "identity: satchel --identity FILE"
+)
+"""What verifying an encrypted backup says where it could not be opened."""
+
+
+class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One backup in a listing."""
+
+    id: str
+    at: str
+    destination: str
+    store: str
+    banks: list[str]
+    """By name, else by id."""
+
+    records: int
+    files: list[str] = []
+    """Keys whose memory files are in it."""
+
+    agents: list[str] = []
+    """Ids of the agents whose files are in it."""
+
+    verified: str | None = None
+    """When all of it was read again."""
+
+    own: bool = False
+    """Whether it is of this machine and store."""
+
+    believed: bool = False
+    """Whether its signer is trusted here."""
+
+    key: str
+    holds_erased: int = 0
+    """Records in it that were erased since; restoring it erases them again."""
+
+    missing: list[str] = []
+    reason: str = ""
+    encrypted: bool = False
+    closed: bool = False
+    """Whether it is encrypted, and nothing here opens it: what is in it is not known."""
+
+    unopened: int = 0
+    """Pieces that could only be held to the hash of their encrypted bytes when it was verified."""
+
+
+class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All backups of some destinations, oldest first."""
+
+    backups: list[BackupLine]
+    problems: list[str] = []
+    """What looks like a backup, and is none."""
+
+    def __iter__(self) -> Iterator[BackupLine]:
+        return iter(self.backups)
+
+    def __len__(self) -> int:
+        return len(self.backups)
+
+    def __getitem__(self, index: int) -> BackupLine:
+        return self.backups[index]
+
+
+class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether a backup holds."""
+
+    id: str
+    destination: str
+    packs: int = 0
+    unopened: int = 0
+    """Of these, the ones that nothing here opens: they are what was written, whatever is in it."""
+
+    records: int = 0
+    error: str | None = None
+    notes: list[str] = []
+
+
+@operation(
+    BackupListOptions,
+    name="backup list",
+    example="satchel backup list --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
+)
+def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
+    """List the backups at each destination, oldest first.
+
+    Raises:
+        ConfigError: If there is no destination.
+        UnreadableError, TargetError: If one cannot be read.
+    """
+    require_owner(settings, "backup")
+    lines, problems = list[BackupLine](), list[str]()
+    for destination in destinations(settings, texts(options.destinations)):
+        with opened_catalogue(settings, destination) as catalogue:
+            known = dict[str, dict[str, Gone]]()
+            lines += [_line(settings, catalogue, one, known) for one in catalogue.all()]
+            lines += [_closed_line(settings, catalogue, one) for one in catalogue.closed]
+            problems += catalogue.problems
+    return BackupList(backups=sorted(lines, key=lambda one: (one.at, one.id)), problems=problems)
+
+
+@operation(
+    BackupVerifyOptions,
+    name="backup verify",
+    example="satchel backup verify --all --destination /mnt/backups",
+    items="backups",
+    absent=NOT_FOR_MODELS,
+)
+def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[VerifiedBackup]:
+    """Read backups back: every record is verified against the signed head, every pack by its hash.
+
+    A backup of this machine that is sound is marked as verified; one that is not loses the mark:
+    later backups do not build on it, and nothing older is removed because of it. Packs of an
+    encrypted backup that nothing here decrypts are verified by their hash alone.
+
+    Raises:
+        EmptyInputError: If there is no backup.
+        UnknownBackupError: If there is none of that name.
+        TargetError: If a destination does not answer.
+    """
+    require_owner(settings, "backup")
+    wanted, result = texts(options.backups), list[VerifiedBackup]()
+    for destination in destinations(settings, texts(options.destinations)):
+        with opened_catalogue(settings, destination) as catalogue:
+            for backup in _chosen(catalogue, wanted, every=options.all):
+                result.append(_verified(settings, catalogue, backup, options.progress))
+            result += [
+                VerifiedBackup(id=problem, destination=shown_address(destination), error=problem)
+                for problem in catalogue.problems
+            ]
+    return result
+
+
+def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list[Found | Closed]:
+    opened = catalogue.all()
+    found: list[Found | Closed] = [*opened, *catalogue.closed]
+    found.sort(key=lambda one: one.id)
+    if every:
+        if not found and not catalogue.problems:
+            raise EmptyInputError("there is no backup", file=catalogue.name)
+        return found
+    if wanted:
+        return [
+            next((one for one in catalogue.closed if name in (one.id, one.id[: len(name)])), None)
+            or chosen_backup(opened, name, catalogue)
+            for name in wanted
+        ]
+    if not found and not catalogue.problems:
+        chosen_backup(opened, None, catalogue)
+    return found[-1:]
+
+
+def _verified(
+    settings: Settings, catalogue: Catalogue, found: Found | Closed, progress: OnProgress
+) -> VerifiedBackup:
+    notes = [] if is_believed(settings, found.key) else [f"signed by {found.key}: unknown key"]
+    result = VerifiedBackup(id=found.id, destination=shown_address(catalogue.name), notes=notes)
+    if isinstance(found, Closed):
+        return _held(catalogue, found, result)
+    mine = found.manifest.series == series_of(settings) and found.key == writer_key(settings).did
+    result = msgspec.structs.replace(
+        result,
+        records=sum(part.size for part in found.manifest.banks),
+        notes=[*notes, *found.manifest.missing],
+    )
+    try:
+        proved = prove(found.manifest, catalogue.packs(found), progress)
+    except VerificationError as error:
+        if mine:
+            catalogue.unmark(found)
+        return msgspec.structs.replace(result, error=str(error))
+    if mine and not found.manifest.missing:
+        catalogue.mark(found, proved, writer_key(settings))
+    if proved.unopened:
+        result.notes.append(UNOPENED)
+    return msgspec.structs.replace(result, packs=proved.packs, unopened=proved.unopened)
+
+
+def _held(catalogue: Catalogue, found: Closed, result: VerifiedBackup) -> VerifiedBackup:
+    """Hold the pieces of a backup that nothing here opens to what was signed of them."""
+    try:
+        number = sum(1 for _ in catalogue.held(found))
+    except VerificationError as error:
+        return msgspec.structs.replace(result, error=str(error))
+    result.notes.append(UNOPENED)
+    return msgspec.structs.replace(result, packs=number, unopened=number)
+
+
+def _line(
+    settings: Settings, catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]]
+) -> BackupLine:
+    manifest = found.manifest
+    return BackupLine(
+        id=found.id,
+        at=manifest.at,
+        destination=shown_address(catalogue.name),
+        store=manifest.store,
+        banks=[part.name or part.bank for part in manifest.banks],
+        records=sum(part.size for part in manifest.banks),
+        files=[part.key for part in manifest.files],
+        agents=[part.id for part in manifest.agents],
+        verified=found.verified,
+        own=manifest.series == series_of(settings),
+        believed=is_believed(settings, found.key),
+        key=found.key,
+        holds_erased=held_in(catalogue, found, known),
+        missing=manifest.missing,
+        reason=manifest.reason,
+        encrypted=found.cover is not None,
+        unopened=found.unopened,
+    )
+
+
+def _closed_line(settings: Settings, catalogue: Catalogue, closed: Closed) -> BackupLine:
+    return BackupLine(
+        id=closed.id,
+        at=closed.at,
+        destination=shown_address(catalogue.name),
+        store="",
+        banks=[],
+        records=0,
+        verified=closed.verified,
+        own=closed.cover.series == series_of(settings),
+        believed=is_believed(settings, closed.key),
+        key=closed.key,
+        encrypted=True,
+        closed=True,
+        unopened=closed.unopened,
+    )

@@ -1,1 +1,0 @@
-"""The pieces of a backup: how they are named, compressed and encrypted."""

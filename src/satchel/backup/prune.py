@@ -1,0 +1,328 @@
+"""Dropping the backups that no rule keeps: never the last that holds, and what it is made of."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from satchel.backup.agents import agents_meant
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.destinations import destinations, opened_catalogue, series_of, working_on
+from satchel.backup.erased import Gone, held_by
+from satchel.backup.manifests import refs_of
+from satchel.backup.options import PruneOptions
+from satchel.bank.connections import is_there, opened_store, shown_address
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.config.settings import Settings
+from satchel.errors import SatchelError, UsageError, VerificationError
+from satchel.ports.operations import operation, texts
+
+
+class Rules(NamedTuple):
+    """What is kept; a rule that is 0 keeps nothing. Without any rule, everything is kept."""
+
+    days: int = 0
+    """Those that are not older than so many days."""
+
+    last: int = 0
+    """So many of the newest."""
+
+    daily: int = 0
+    """The newest of each of the last so many days that have one; in UTC, as all of these."""
+
+    weekly: int = 0
+    monthly: int = 0
+    yearly: int = 0
+
+    @property
+    def keep_all(self) -> bool:
+        """Whether nothing is ever dropped."""
+        return not any(self)
+
+
+class Candidate(NamedTuple):
+    """A backup to be judged."""
+
+    id: str
+    at: datetime
+    verified: bool
+    holds: frozenset[str] = frozenset()
+    """What is in it, by name."""
+
+
+MOST_UNVERIFIED = 7
+"""Newest of those that were never read again whole, which stay whatever the rules say."""
+
+_PERIODS: dict[str, Callable[[datetime], object]] = {
+    "daily": lambda at: at.date(),
+    "weekly": lambda at: tuple(at.isocalendar())[:2],
+    "monthly": lambda at: (at.year, at.month),
+    "yearly": lambda at: at.year,
+}
+
+
+def to_drop(
+    found: Iterable[Candidate], rules: Rules, now: datetime, needed: Iterable[str] = ()
+) -> list[str]:
+    """Return the names of the backups that no rule keeps, oldest first.
+
+    Only what was read again can stand for a period; the rest is kept by ``days`` and as one of the
+    newest few.
+
+    Args:
+        found: The backups of one series.
+        rules: What is kept.
+        now: The moment from which days are counted.
+        needed: What is still in use: of each, the newest backup that was read again and holds it
+            stays.
+
+    Raises:
+        UsageError: If a rule is below 0.
+    """
+    if any(rule < 0 for rule in rules):
+        raise UsageError("a retention rule must be 0 or more", field="backup")
+    newest_first = sorted(found, key=lambda one: (one.at, one.id), reverse=True)
+    sound = [one for one in newest_first if one.verified]
+    if rules.keep_all or not sound:
+        return []
+    others = [one for one in newest_first if not one.verified]
+    keep = {sound[0].id} | {one.id for one in others[:MOST_UNVERIFIED]}
+    for name in needed:
+        keep |= {next((one.id for one in sound if name in one.holds), "")}
+    keep |= _wanted(newest_first, sound, rules, now)
+    return [one.id for one in reversed(newest_first) if one.id not in keep]
+
+
+def _wanted(
+    newest_first: Sequence[Candidate], sound: Sequence[Candidate], rules: Rules, now: datetime
+) -> set[str]:
+    keep = {one.id for one in sound[: rules.last]}
+    if rules.days:
+        since = now.astimezone(UTC) - timedelta(days=rules.days)
+        keep |= {one.id for one in newest_first if one.at >= since}
+    for name, period in _PERIODS.items():
+        number, seen = getattr(rules, name), set[object]()
+        for one in sound:
+            which = period(one.at.astimezone(UTC))
+            if which not in seen and len(seen) < number:
+                seen.add(which)
+                keep.add(one.id)
+    return keep
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went at one destination, or would."""
+
+    destination: str
+    dropped: list[str] = []
+    """Backups, oldest first."""
+
+    kept: int = 0
+    packs: int = 0
+    """Packs that no backup named any more."""
+
+    bytes: int = 0
+    notes: list[str] = []
+    dry_run: bool = False
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return what is kept, as configured."""
+    found = settings.options.backup
+    return Rules(
+        days=found.retention,
+        last=found.keep_last,
+        daily=found.keep_daily,
+        weekly=found.keep_weekly,
+        monthly=found.keep_monthly,
+        yearly=found.keep_yearly,
+    )
+
+
+@operation(
+    PruneOptions,
+    name="backup prune",
+    example="satchel backup prune --days 30 --keep-last 3 --dry-run",
+    items="backups",
+    absent=NOT_FOR_MODELS,
+)
+def prune_backups(
+    settings: Settings, options: PruneOptions, *, moment: datetime | None = None
+) -> list[Dropped]:
+    """Remove the backups of this store that no retention rule keeps.
+
+    The newest verified backup is always kept.
+
+    Args:
+        settings: The surroundings.
+        options: What to keep.
+        moment: The time; the clock's by default.
+
+    Raises:
+        ConfigError: If there is no destination.
+        VerificationError: If the newest backup is damaged; nothing is removed then.
+        TargetError: If a destination does not answer.
+    """
+    require_owner(settings, "backup")
+    rules, result = rules_of(settings), list[Dropped]()
+    rules = rules._replace(
+        days=rules.days if options.days is None else options.days,
+        last=rules.last if options.keep_last is None else options.keep_last,
+    )
+    for destination in destinations(settings, texts(options.destinations)):
+        with (
+            working_on(settings, destination, "backup prune"),
+            opened_catalogue(settings, destination) as catalogue,
+        ):
+            work = _Dropping(settings, catalogue, rules, options.dry_run)
+            if options.remove_erased is not None:
+                work.erased = options.remove_erased
+            result.append(work.done(moment or datetime.now(UTC)))
+    return result
+
+
+def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> Dropped:
+    """Drop what is no longer kept after a run; that it cannot be dropped does not fail the run."""
+    try:
+        return _Dropping(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
+    except SatchelError as error:
+        return Dropped(
+            destination=shown_address(catalogue.name), notes=[f"nothing was removed: {error}"]
+        )
+
+
+class _Dropping:
+    def __init__(
+        self,
+        settings: Settings,
+        catalogue: Catalogue,
+        rules: Rules,
+        dry_run: bool,  # noqa: FBT001
+    ) -> None:
+        self._settings, self._catalogue, self._rules = settings, catalogue, rules
+        self._dry_run = dry_run
+        self.erased = settings.options.backup.drop_erased
+
+    def done(self, moment: datetime) -> Dropped:
+        """Drop, and sweep the packs that are nobody's then."""
+        catalogue, series = self._catalogue, series_of(self._settings)
+        found = catalogue.all(series)
+        needed = self._needed()
+        gone = to_drop([_candidate(one) for one in found], self._rules, moment, needed)
+        if self.erased:
+            gone += [name for name in self._holding_erased(found, needed) if name not in gone]
+        kept = [one for one in found if one.id not in gone]
+        result = Dropped(
+            destination=shown_address(catalogue.name),
+            dropped=gone,
+            kept=len(kept),
+            notes=_closed(catalogue),
+            dry_run=self._dry_run,
+        )
+        if self._dry_run:
+            return result
+        if gone:
+            _require_there(catalogue, kept)
+        for one in found:
+            if one.id in gone:
+                catalogue.drop(one)
+        packs, size = catalogue.sweep(series)
+        return msgspec.structs.replace(result, packs=packs, bytes=size)
+
+    def _needed(self) -> list[str]:
+        """Return what is still in use; of each the last backup that holds it stays."""
+        settings = self._settings
+        return [*self._banks(), *(f"agent {one.id}" for one in agents_meant(settings, (), ()))]
+
+    def _banks(self) -> list[str]:
+        if not is_there(self._settings.store):
+            return [part.bank for one in self._all() for part in one.manifest.banks]
+        try:
+            with opened_store(self._settings, read_only=True) as store, store.reading() as reader:
+                return [*reader.banks(), *reader.begun()]
+        except SatchelError:  # a store that is broken: all the more reason to keep
+            return [part.bank for one in self._all() for part in one.manifest.banks]
+
+    def _all(self) -> list[Found]:
+        return self._catalogue.all(series_of(self._settings))
+
+    def _holding_erased(self, found: list[Found], needed: list[str]) -> list[str]:
+        """Return the backups that hold what was erased, where a newer one without it is sound."""
+        records = dict[str, dict[str, Gone]]()
+        holding = [one for one in found if held_in(self._catalogue, one, records)]
+        clean = [one for one in found if one.verified and one not in holding]
+        named = {name for one in clean for name in _held(one)}
+        held = {name for one in found for name in _held(one)}
+        if not clean or not set(needed) & held <= named:
+            return []
+        last = max(one.manifest.at for one in clean)
+        return [one.id for one in holding if one.manifest.at <= last]
+
+
+def held_in(catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]]) -> int:
+    """Return how many records a backup holds that were erased since.
+
+    Args:
+        catalogue: Where it is.
+        found: The backup.
+        known: What was erased of each bank that was asked for; is added to.
+    """
+    number = 0
+    for part in found.manifest.banks:
+        if part.bank not in known:
+            known[part.bank] = {
+                name: gone
+                for erased, key in catalogue.lists.of(part.bank)
+                if key == found.key
+                for name, gone in erased.records.items()
+            }
+        number += len(held_by(part, known[part.bank]))
+    return number
+
+
+def _closed(catalogue: Catalogue) -> list[str]:
+    number = len(catalogue.closed)
+    said = (
+        f"{number} encrypted backups were kept, since no identity here decrypts them: pass "
+        "--identity"
+    )
+    return [said] if number else []
+
+
+def _candidate(found: Found) -> Candidate:
+    return Candidate(
+        id=found.id,
+        at=datetime.fromisoformat(found.manifest.at),
+        verified=found.verified is not None,
+        holds=frozenset(_held(found)),
+    )
+
+
+def _held(found: Found) -> Iterator[str]:
+    """Yield what is in a backup, by names that are told apart."""
+    yield from (part.bank for part in found.manifest.banks)
+    yield from (f"agent {part.id}" for part in found.manifest.agents)
+
+
+def _require_there(catalogue: Catalogue, kept: list[Found]) -> None:
+    """Require that the packs of the newest sound backup are there before an older one goes.
+
+    Raises:
+        VerificationError: If they are not; it does not count as sound any more.
+    """
+    sound = [one for one in kept if one.verified]
+    if not sound:
+        raise VerificationError("no backup could be verified, so none is removed")
+    packs = catalogue.packs(sound[-1])
+    try:
+        for ref in set(refs_of(sound[-1].manifest, packs)):
+            packs.require(ref)
+    except VerificationError as error:
+        catalogue.unmark(sound[-1])
+        raise VerificationError(
+            f"the backup {sound[-1].id} no longer verifies, so no older one is removed:"
+            f" {error.message}",
+            hint="Create a new one: satchel backup run",
+        ) from error

@@ -1,0 +1,573 @@
+"""Putting a bank that was made from a backup where it is wanted."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from satchel.backup.health import account_of, numbers
+from satchel.backup.manifests import BankPart
+from satchel.backup.options import RestoreOptions
+from satchel.backup.restore_results import RestoredSession
+from satchel.bank.banks import made_bank
+from satchel.bank.connections import (
+    has_store,
+    is_there,
+    known_owners,
+    open_ledger,
+    opened_store,
+    shown_address,
+    witness_beside,
+    witness_of,
+    writer_key,
+)
+from satchel.bank.keys import Owners, decider
+from satchel.bank.open_bank import banks_called, is_here, name_of
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.errors import (
+    ForkedError,
+    LimitError,
+    RolledBackError,
+    SigningKeyError,
+    StoreBusyError,
+    TargetExistsError,
+    ThresholdError,
+    VerificationError,
+)
+from satchel.ledger.erasure import blobs_named, finish
+from satchel.ledger.heads import BankStanding, Seen, Verdict, judge
+from satchel.ledger.key_policy import KeyDecider
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.ledger.witness import Witness
+from satchel.model.records import Status
+from satchel.model.times import now
+from satchel.ports.blobs import verified
+from satchel.ports.store import Store, StoredHead, Writer
+from satchel.receipts.account import Account, End, counted, told
+from satchel.replication.copies import Copy, Relation, carry, compared, copy_in
+from satchel.replication.log_copy import (
+    Beside,
+    bring,
+    bring_beside,
+    compare,
+    give_head,
+    is_begun,
+    side_of,
+)
+from satchel.replication.operations import opened_at
+from satchel.runtime.private_files import private_folder
+from satchel.sessions import lookup
+from satchel.sessions.elements import STARTS, count_in, event_of, key_of, of_session
+
+Tell = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a bank is to be put back."""
+
+    address: str
+    over: bool
+    beside: bool
+    """Whether it is another store than the one in use, which stays what counts."""
+
+    accept_loss: bool
+    owners: Callable[[], Owners] | None
+    proposes: bool
+    safety: Callable[[], str]
+    """Keeps what is there, and returns where."""
+
+    reason: str
+    dry_run: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Put:
+    """What became of it."""
+
+    relation: Relation
+    carried: int = 0
+    standing: BankStanding | None = None
+    given_up: bool = False
+    safety: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What is in the store that it goes to."""
+
+    relation: Relation
+    stored: StoredHead | None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the bank will be to this machine."""
+
+    verdict: Verdict | None
+    """None where something is given up, which an owner has to decide."""
+
+    owners: Owners = ()
+    apart: bool = False
+    """Whether it is to have a witness of its own: it is older than what is in use."""
+
+
+def give_up_lost(settings: Settings, staging: Store, bank: str, asked: Asked) -> bool:
+    """Have an owner decide, in a bank that was just made, that it replaces what this machine saw.
+
+    So the log that is put into the store says it from the first moment on, and nobody refuses it
+    who is interrupted afterwards. It is decided before anything is erased again: the positions
+    that the witness noted are those of the log up to here.
+
+    Args:
+        settings: The surroundings.
+        staging: The store of the moment in which the bank is.
+        bank: The bank.
+        asked: How it is to be put back.
+
+    Returns:
+        Whether something is given up.
+
+    Raises:
+        RolledBackError, ForkedError, SigningKeyError, ThresholdError: As ``put_back``.
+    """
+    with staging.reading() as reader:
+        source = copy_in(reader, bank)
+        assert source is not None  # noqa: S101 - it was made just now
+        judged = _judged(settings, source, asked)
+    last = witness_of(settings).last(bank)
+    if judged.verdict is not None or asked.proposes or last is None:
+        return judged.verdict is None
+    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
+        # Not the real one, which would learn of a head that is in no store yet.
+        witness = Witness(Path(folder) / "banks")
+        witness.record_believed(last)
+        KeyDecider(
+            store=staging,
+            bank=bank,
+            owner=judged.owners[0],
+            also=judged.owners[1:],
+            writer=writer_key(settings),
+            witness=witness,
+        ).accept_restore(asked.reason)
+    return True
+
+
+def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
+    """Put a bank into a store; what can be known before anything is written is found out before.
+
+    Log, vectors and blobs of a bank that is there are replaced in one transaction.
+
+    Args:
+        settings: The surroundings.
+        source: The bank, made from a backup.
+        asked: How.
+        tell: Told of records that were brought, then compared.
+
+    Raises:
+        TargetExistsError: If another log is there, and it is not to give way.
+        RolledBackError, ForkedError: If this machine saw more than the backup has, and that is not
+            to be given up.
+        SigningKeyError: If it is, and the owner's key is not here.
+        ThresholdError: If it is, and more owners have to sign: before anything is written, or with
+            what they are to sign where that was asked for.
+        StoreBusyError: If somebody else writes the bank there at the same time.
+        StoreError: If the store cannot be written.
+    """
+    judged = _judged(settings, source, asked)
+    there = _There(Relation.NEW, None)
+    if is_there(asked.address):
+        with opened_at(settings, asked.address, read_only=True) as store:
+            there = _look(store, source)
+    gives_way = there.relation in (Relation.BEHIND, Relation.DIVERGED)
+    if gives_way and not asked.over:
+        raise _other(source, asked.address)
+    put = Put(relation=there.relation, given_up=judged.verdict is None)
+    put.notes += [there.note] if there.note else []
+    if judged.apart:
+        put.notes.append(
+            "the current store has a newer state, which is unchanged; this older state is "
+            "tracked separately"
+        )
+    if judged.verdict is not None:
+        put.standing = judged.verdict.standing
+        put.notes += judged.verdict.notes
+    if asked.dry_run:
+        return put
+    if gives_way:
+        put.safety = asked.safety()
+    _write(settings, source, asked, there, judged, put, tell)
+    return put
+
+
+def _write(  # noqa: PLR0913 - what was found out before
+    settings: Settings,
+    source: Copy,
+    asked: Asked,
+    there: _There,
+    judged: _Judged,
+    put: Put,
+    tell: Tell,
+) -> None:
+    if judged.apart:
+        private_folder(settings.state)
+        private_folder(witness_beside(settings).parent)
+        private_folder(witness_beside(settings))
+    with opened_at(settings, asked.address, read_only=False) as store:
+        put.carried = _written(source, store, there, tell)
+        if there.relation is Relation.NEW:
+            bring_beside(source.reader, source.bank, store, Beside())
+        with store.reading() as other:
+            compare(source, other, tell)
+        if there.relation is Relation.NEW:
+            give_head(source, store)
+        finish(store, source.bank)
+        _believe(settings, store, source, judged, asked.reason)
+    if judged.verdict is None:
+        put.standing = BankStanding.OWN
+
+
+def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
+    witnessed = witness_of(settings).last(source.bank)
+    seen = [] if witnessed is None else [Seen(witnessed.head, "this machine", witnessed=True)]
+    found, owners = source.found, known_owners(settings, source.bank)
+    try:
+        return _Judged(judge(found.head, found.authority, source.tree, seen, owners))
+    except (RolledBackError, ForkedError) as error:
+        if asked.beside and not witness_beside(settings).is_dir():
+            return _Judged(judge(found.head, found.authority, source.tree, [], owners), apart=True)
+        if not asked.accept_loss:
+            more = witnessed.head.size if witnessed is not None else 0
+            raise type(error)(
+                f"the backup of the bank {source.bank} has {source.size:,} records, and this"
+                f" machine saw it with {more:,}",
+                hint=(
+                    "Find a newer backup or the store itself. To accept the loss as the owner: "
+                    "--accept-loss."
+                ),
+            ) from error
+        return _Judged(None, _owners(source, asked))
+
+
+def _owners(source: Copy, asked: Asked) -> Owners:
+    """Return the keys that decide, before anything is written."""
+    keys = source.found.authority.keys
+    given = () if asked.owners is None else asked.owners()
+    if not given or any(key.did not in keys.owners for key in given):
+        raise SigningKeyError(
+            "only an owner of the bank can accept the loss of records this machine has seen",
+            hint=f"Pass the key with --signing-key. Owners: {', '.join(sorted(keys.owners))}.",
+        )
+    if not asked.proposes and not keys.enough(frozenset(key.did for key in given)):
+        raise ThresholdError(
+            f"{keys.threshold} of the {len(keys.owners)} owners of the bank must accept the "
+            "loss of records this machine has seen",
+            field="key",
+            hint=(
+                "Nothing was changed. Add more of their keys: --co-signer NAME. If they are on "
+                "other machines: --propose FILE."
+            ),
+        )
+    return given
+
+
+def _look(store: Store, source: Copy) -> _There:
+    with store.reading() as reader:
+        if is_begun(reader, source.bank) is not None:
+            return _There(Relation.NEW, None)
+        stored = reader.head(source.bank)
+        try:
+            return _There(compared(source, copy_in(reader, source.bank)).relation, stored)
+        except VerificationError as error:
+            note = f"what was there did not verify: {error.message}"
+            return _There(Relation.DIVERGED, stored, note)
+
+
+def _written(source: Copy, store: Store, there: _There, tell: Tell) -> int:
+    bank = source.bank
+    if there.relation is Relation.NEW:
+        return bring(source, store, tell).records
+    with store.writing() as writing:
+        if writing.head(bank) != there.stored:
+            raise StoreBusyError(
+                "the bank was changed by another process", file=store.name, hint="Try again."
+            )
+        target, records = None, 0
+        if there.relation in (Relation.AHEAD, Relation.SAME):
+            target = copy_in(writing, bank)
+        else:
+            writing.remove(bank)
+        if there.relation is not Relation.SAME:
+            records = carry(source, writing, target).records
+            writing.put_side(bank, side_of(source.reader, bank))
+        bring_beside(source.reader, bank, _Within(writing), Beside())  # type: ignore[arg-type]
+    tell(source.size)
+    return records
+
+
+class _Within:
+    """A store as it is within a transaction that is open: all that is done in it, or nothing."""
+
+    def __init__(self, writing: Writer) -> None:
+        self._writing = writing
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Give the transaction."""
+        yield self._writing
+
+    reading = writing
+
+
+def _believe(settings: Settings, store: Store, source: Copy, judged: _Judged, reason: str) -> None:
+    """Have this machine believe the bank from now on, or an owner decide that it does."""
+    if judged.verdict is None:
+        writer = writer_key(settings)
+        decider(settings, store, source.bank, judged.owners, writer).accept_restore(reason)
+    elif judged.verdict.standing is BankStanding.OWN:
+        signed = msgspec.json.decode(source.found.stored.signed)
+        witness_of(settings).record(signed, given_up=judged.verdict.given_up)
+
+
+def _other(source: Copy, address: str) -> TargetExistsError:
+    return TargetExistsError(
+        f"the bank {source.bank} already exists, with records that the backup lacks",
+        file=shown_address(address),
+        hint=(
+            "To replace it (it is backed up first): --overwrite. Or restore into another store: "
+            "--into ADDRESS."
+        ),
+    )
+
+
+MOST = 50_000
+"""Records of a conversation that are put back in one commit."""
+
+_TOGETHER = 256
+_TYPE = "session_event"
+
+
+class Talk(NamedTuple):
+    """A conversation in a backup."""
+
+    id: str
+    name: str | None
+    messages: int
+    records: list[Sealed]
+    """All that it is made of, in the log's order; of a fork also what it goes on from."""
+
+
+class _Standing(NamedTuple):
+    """How it stands to what is there."""
+
+    missing: list[Sealed]
+    deleted: list[str]
+    there: int
+    later: int
+
+
+@dataclass(slots=True)
+class SessionBack:
+    """One conversation on its way back."""
+
+    settings: Settings
+    """Of the store that it goes to."""
+
+    made: Store
+    """Has the bank as it was, without what was erased since."""
+
+    part: BankPart
+    asked: RestoreOptions
+    owners: Callable[[], Owners]
+
+    def done(self, reason: str) -> RestoredSession:
+        """Put it back.
+
+        Args:
+            reason: Is said of what was deleted and is back.
+
+        Raises:
+            UnknownSessionError: If the backup has no such conversation.
+            UsageError: If several are meant.
+            LimitError: If it is too long for one commit.
+            SigningKeyError: If a bank is to be made, and there is no owner's key.
+            StoreError: If the store cannot be written; nothing is added then.
+        """
+        trusted = known_owners(self.settings, self.part.bank)
+        with Ledger(self.made, self.part.bank, trusted=trusted).reading() as view:
+            talk = talk_in(view, self.asked.session or "")
+        if not has_store(self.settings):
+            return self._made(talk, None)
+        writes = not self.asked.dry_run
+        with opened_store(self.settings, read_only=not writes) as store:
+            bank = self._bank_in(store)
+            if bank is None:
+                return self._made(talk, store)
+            return self._put(
+                talk, store, open_ledger(self.settings, store, bank, writes=writes), reason
+            )
+
+    def account(self, began: str, source: End, done: RestoredSession) -> Account:
+        """Return what was done, for the receipt."""
+        read = {_TYPE: done.added + done.returned + done.there}
+        there = End(
+            name=told(done.bank_name or done.bank or ""),
+            bank=done.bank,
+            store=told(shown_address(self.settings.store)),
+            records=read[_TYPE],
+        )
+        written = {_TYPE: done.added + done.returned}
+        return msgspec.structs.replace(
+            account_of("restore", began, (source, there), read),
+            counts=counted(read, written, written, written),
+            unchanged=not written[_TYPE],
+            done=numbers(added=done.added, returned=done.returned, known=done.there),
+            notes=[f"the session {done.session}", *map(told, done.notes)],
+        )
+
+    def _bank_in(self, store: Store) -> str | None:
+        """Return the bank that it goes into: itself, else the one of that name."""
+        with store.reading() as reader:
+            if is_here(reader, self.part.bank):
+                return self.part.bank
+        named = banks_called(store, self.part.name or "")
+        return named[0] if len(named) == 1 else None
+
+    def _made(self, talk: Talk, store: Store | None) -> RestoredSession:
+        """Put it into a bank that is made for it, by the owner."""
+        plan = RestoredSession(
+            session=talk.id,
+            name=talk.name,
+            bank=None,
+            bank_name=self.part.name,
+            made=True,
+            messages=talk.messages,
+            added=len(talk.records),
+        )
+        if self.asked.dry_run:
+            return plan
+        owner = self.owners()[0]
+        if store is None:
+            with opened_store(self.settings) as made:
+                return self._made(talk, made)
+        name = self.part.name or "restored"
+        ledger = made_bank(self.settings, store, name, owner)
+        ledger.append(talk.records)
+        self._bring_blobs(talk, store, ledger.bank)
+        return msgspec.structs.replace(plan, bank=ledger.bank)
+
+    def _put(self, talk: Talk, store: Store, ledger: Ledger, reason: str) -> RestoredSession:
+        with ledger.reading() as view:
+            found = _standing(view, talk)
+        at = now()
+        again = [
+            seal(Status(target=one, state="restored", reason=reason, at=at))
+            for one in found.deleted
+        ]
+        if not self.asked.dry_run:
+            self._bring_blobs(talk, store, ledger.bank)
+            ledger.append([*found.missing, *again])
+        notes = list[str]()
+        if found.later:
+            notes.append(
+                f"{found.later:,} later messages exist and are kept; to continue from before them:"
+                f" satchel session fork {talk.id[7:19]} --at {talk.messages}"
+            )
+        with store.reading() as reader:
+            name = name_of(reader, ledger.bank)
+        return RestoredSession(
+            session=talk.id,
+            name=talk.name,
+            bank=ledger.bank,
+            bank_name=name,
+            messages=talk.messages,
+            added=len(found.missing),
+            returned=len(found.deleted),
+            there=found.there,
+            later=found.later,
+            notes=notes,
+        )
+
+    def _bring_blobs(self, talk: Talk, store: Store, bank: str) -> None:
+        """Bring the blobs that it names, which are there before what names them."""
+        named = set[str]().union(*(blobs_named(record.body) for record in talk.records))
+        here = self.part.bank
+        with self.made.reading() as reader:
+            wanted = [one for one in sorted(named) if reader.blobs.has(here, one)]
+            for digest in wanted:
+                with store.writing() as writing:
+                    if not writing.blobs.has(bank, digest):
+                        writing.blobs.put(bank, verified(reader.blobs.get(here, digest), digest))
+
+
+def talk_in(view: View, wanted: str) -> Talk:
+    """Return a conversation of a bank, with all that it is made of.
+
+    Raises:
+        UnknownSessionError: If there is none.
+        UsageError: If several are meant.
+        LimitError: If it is too long for one commit.
+    """
+    start = lookup.find(view, wanted)
+    shown, records = lookup.session(view, start), dict[int, Sealed]()
+    for above, step in lookup.lineage(view, start):
+        records[above.seq] = above.record
+        for logged in view.scan(of_session(key_of(above))):
+            if _belongs(logged, step):
+                records[logged.seq] = logged.record
+        if len(records) > MOST:
+            raise LimitError(
+                f"the session has more than {MOST:,} records",
+                hint="Restore its bank into another store: --into ADDRESS --bank NAME.",
+            )
+    return Talk(
+        start.record.id, shown.name, shown.messages, [records[seq] for seq in sorted(records)]
+    )
+
+
+def _belongs(logged: Logged, step: int) -> bool:
+    """Tell whether a record is of a conversation as far as a step; -1 for all of it."""
+    event = event_of(logged.model)
+    if event in STARTS or event is None:
+        return False  # the starts are known, and what was forked from it is another one
+    return step < 0 or event == "about" or count_in(logged.model, "step") <= step
+
+
+def _standing(view: View, talk: Talk) -> _Standing:
+    missing, deleted, there = list[Sealed](), list[str](), 0
+    records = iter(talk.records)
+    while some := list(islice(records, _TOGETHER)):
+        known = view.get([record.id for record in some])
+        for record in some:
+            logged = known.get(record.id)
+            if logged is None and view.erasure(record.id) is None:
+                missing.append(record)
+            elif logged is not None and view.retirement(logged.row) is not None:
+                deleted.append(record.id)
+            else:
+                there += 1
+    return _Standing(missing, deleted, there, _later(view, talk))
+
+
+def _later(view: View, talk: Talk) -> int:
+    """Return how many messages the conversation has there beyond those of the backup."""
+    known = {record.id for record in talk.records}
+    start = view.get([talk.id]).get(talk.id)
+    found = () if start is None else _messages(view, start)
+    return sum(1 for logged in found if logged.record.id not in known)
+
+
+def _messages(view: View, start: Logged) -> Iterator[Logged]:
+    for logged in view.scan(of_session(key_of(start))):
+        if event_of(logged.model) == "message":
+            yield logged

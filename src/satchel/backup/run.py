@@ -1,0 +1,454 @@
+"""``satchel backup run``: a backup of the store to each destination, read again before it counts.
+
+A run that goes wrong at one destination goes on with the others, and says so in the end: by its
+exit status, to hooks, and in ``doctor`` until a later one is good.
+"""
+
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from satchel.agents.agents import agent_called
+from satchel.backup.agents import agents_meant, take_agents
+from satchel.backup.catalogue import Catalogue, Found, new_id
+from satchel.backup.destinations import destinations, opened_catalogue, series_of, working_on
+from satchel.backup.erased import erased_in
+from satchel.backup.files import keys_in, take_files
+from satchel.backup.health import failed, succeeded
+from satchel.backup.logs import Before, put_log
+from satchel.backup.manifests import (
+    AgentPart,
+    BankPart,
+    Blob,
+    FilesPart,
+    Index,
+    Manifest,
+    put_index,
+)
+from satchel.backup.options import BackupOptions
+from satchel.backup.packs import PIECE_BYTES, Packs, Ref, Squeeze, require_squeeze
+from satchel.backup.prune import Dropped, drop_old
+from satchel.backup.verification import Proved, prove
+from satchel.bank.connections import (
+    again_if_disturbed,
+    has_store,
+    open_ledger,
+    opened_store,
+    shown_address,
+    writer_key,
+)
+from satchel.bank.open_bank import find_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.config.settings import Settings
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import (
+    ConfigError,
+    EmptyInputError,
+    SatchelError,
+    UnknownBankError,
+    VerificationError,
+)
+from satchel.files.bank_files import namespace_of
+from satchel.files.namespace import folder_of
+from satchel.ledger.heads import name_in
+from satchel.model.times import format_time, now
+from satchel.ports.blobs import verified
+from satchel.ports.operations import operation, texts
+from satchel.ports.store import Reader, Store
+from satchel.receipts.archive import tool
+from satchel.replication.copies import Copy, copy_in
+from satchel.replication.log_copy import blobs_of, side_of
+
+_SIDE_TOGETHER = 1 << 20
+
+
+def take_bank(reader: Reader, bank: str, before: Before | None, packs: Packs) -> BankPart:
+    """Keep a bank, and return what names it.
+
+    Args:
+        reader: A view of the store.
+        bank: Its id.
+        before: What the last backup has of it; packs of that are there for sure.
+        packs: Where to.
+
+    Raises:
+        UnknownBankError: If there is no such bank.
+        VerificationError: If it is not what was signed.
+        TargetError: If it cannot be written.
+    """
+    source = copy_in(reader, bank)
+    if source is None:
+        raise UnknownBankError(f"there is no bank {bank}")
+    index = Index(
+        segments=put_log(source, before, packs),
+        blobs=list(_blobs(source, before, packs)),
+        side=list(_side(source, packs)),
+    )
+    stored = source.found.stored
+    return BankPart(
+        bank=bank,
+        name=name_in(reader, bank),
+        size=source.size,
+        root=source.found.head.root,
+        head=stored.signed.decode(),
+        peaks=stored.peaks.hex(),
+        index=put_index(packs, index),
+    )
+
+
+def _blobs(source: Copy, before: Before | None, packs: Packs) -> Iterator[Blob]:
+    known = {one.digest: one for one in before.index.blobs} if before is not None else {}
+    reader, bank = source.reader, source.bank
+    for digest, size in blobs_of(reader, bank):
+        if digest in known:
+            yield known[digest]
+            continue
+        pieces = verified(reader.blobs.get(bank, digest), digest)
+        yield Blob(digest=digest, size=size, packs=put_stream(pieces, packs))
+
+
+def put_stream(pieces: Iterator[bytes], packs: Packs) -> list[Ref]:
+    """Keep bytes of any size, some at a time."""
+    found, held = list[Ref](), bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= PIECE_BYTES:
+            found.append(packs.put(bytes(held[:PIECE_BYTES])))
+            del held[:PIECE_BYTES]
+    if held:
+        found.append(packs.put(bytes(held)))
+    return found
+
+
+def _side(source: Copy, packs: Packs) -> Iterator[Ref]:
+    """Keep the unlogged values, some of them in each pack; a large one is alone."""
+    held, size = dict[str, bytes](), 0
+    for name, value in sorted(side_of(source.reader, source.bank).items()):
+        if held and size + len(value) > _SIDE_TOGETHER:
+            yield packs.put(msgspec.msgpack.encode(held))
+            held, size = {}, 0
+        held[name] = value
+        size += len(value) + len(name)
+    if held:
+        yield packs.put(msgspec.msgpack.encode(held))
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a backup at one destination."""
+
+    destination: str
+    id: str | None = None
+    at: str | None = None
+    banks: int = 0
+    records: int = 0
+    files: int = 0
+    """Keys whose memory files are in it."""
+
+    agents: int = 0
+    """Agents whose settings and files are in it."""
+
+    packs: int = 0
+    """Of all that it is made of."""
+
+    written: int = 0
+    """Packs that were not there before."""
+
+    bytes_written: int = 0
+    verified: str | None = None
+    encrypted: bool = False
+    unopened: int = 0
+    """Packs of earlier runs that nothing here opens: they are held to the hash of their bytes."""
+
+    missing: list[str] = []
+    notes: list[str] = []
+    dropped: list[str] = []
+    """Older backups that went."""
+
+    error: str | None = None
+    """What went wrong; None when all is good."""
+
+    code: str | None = None
+    exit_status: int = 0
+
+
+class BackupRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run did."""
+
+    store: str
+    made: list[Made]
+
+    @property
+    def exit_status(self) -> int:
+        """That of the first destination that failed; 0 when none did."""
+        return next((one.exit_status for one in self.made if one.exit_status), 0)
+
+
+@operation(
+    BackupOptions,
+    name="backup run",
+    example="satchel backup run --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
+)
+def run_backup(
+    settings: Settings,
+    options: BackupOptions,
+    *,
+    reason: str = "",
+    moment: datetime | None = None,
+) -> BackupRun:
+    """Back up the store to each destination, then read each backup back and verify it.
+
+    Others may write to the store meanwhile. What an earlier backup holds is not copied again. Older
+    backups are only removed after the new one has been verified. If one destination fails, the
+    others are still written, and the command exits with an error.
+
+    Args:
+        settings: The surroundings.
+        options: What to back up, and where to.
+        reason: Noted in the backup.
+        moment: The time; the clock's by default.
+
+    Raises:
+        ConfigError: If there is no destination.
+        EmptyInputError: If there is nothing to back up.
+        UnknownBankError: If a bank that is named is not there.
+        UnknownAgentError: If an agent that is named is not configured.
+    """
+    require_owner(settings, "backup")
+    where = destinations(settings, texts(options.destinations))
+    made = list[Made]()
+    for destination in where:
+        try:
+            with working_on(settings, destination, "backup"):
+                made.append(_Run(settings, destination, options, reason, moment).done())
+        except SatchelError as error:
+            made.append(
+                Made(
+                    destination=shown_address(destination),
+                    error=str(error).replace(destination, shown_address(destination)),
+                    code=error.code,
+                    exit_status=error.exit_status,
+                )
+            )
+        _tell(settings, destination, made[-1])
+    return BackupRun(store=shown_address(settings.store), made=made)
+
+
+def squeeze_of(settings: Settings) -> Squeeze:
+    """Return how pieces are compressed, as configured.
+
+    Raises:
+        MissingExtraError: If what does it is not installed.
+    """
+    said = str(settings.options.backup.compress).lower()
+    how = Squeeze({"true": "gzip", "false": "none"}.get(said, said))
+    require_squeeze(how)
+    return how
+
+
+def _tell(settings: Settings, destination: str, made: Made) -> None:
+    counts = {
+        name: getattr(made, name) for name in ("banks", "records", "files", "agents", "written")
+    }
+    if made.error is None:
+        succeeded(settings, destination, made.id or "", made.at or now())
+        settings.hooks.tell("on_backup", ids=[made.id or ""], counts=counts)
+    else:
+        failed(settings, destination, made.error)
+        settings.hooks.tell("on_backup_failed", counts=counts, content=lambda: [made])
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run to one destination."""
+
+    settings: Settings
+    destination: str
+    options: BackupOptions
+    reason: str
+    moment: datetime | None
+
+    def done(self) -> Made:
+        """Take a backup, read it again, mark it, and drop what is no longer kept."""
+        key, series = writer_key(self.settings), series_of(self.settings)
+        with self._opened() as catalogue:
+            catalogue.shelf.tidy()
+            self._require_meant(catalogue, series)
+            before, known = ({}, set[Ref]()) if self.options.full else catalogue.before(series)
+            packs = self._packs(catalogue, series, known)
+            found, notes = self._taken(catalogue, before, packs, key)
+            try:
+                proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
+            except VerificationError as error:
+                catalogue.drop(found)
+                if not known:
+                    raise
+                notes.append(
+                    f"earlier backups failed verification, so everything was written again: {error}"
+                )
+                packs = self._packs(catalogue, series, set())
+                found, _ = self._taken(catalogue, {}, packs, key)
+                proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
+            missing, dropped = found.manifest.missing, Dropped(destination=self.destination)
+            if not missing:
+                found = catalogue.mark(found, proved, key)
+                if self.options.prune:
+                    moment = self.moment or datetime.now(UTC)
+                    dropped = drop_old(self.settings, catalogue, moment)
+            return self._made(found, packs, proved, [*notes, *dropped.notes], dropped.dropped)
+
+    def _packs(self, catalogue: Catalogue, series: str, known: set[Ref]) -> Packs:
+        how = squeeze_of(self.settings)
+        return Packs(catalogue.shelf, series, how=how, known=known, locking=catalogue.locking)
+
+    def _opened(self) -> AbstractContextManager[Catalogue]:
+        options = self.options
+        is_said = bool(options.encrypt_to) or options.unencrypted
+        to = texts(options.encrypt_to) if is_said else None
+        return opened_catalogue(self.settings, self.destination, create=True, recipients=to)
+
+    def _require_meant(self, catalogue: Catalogue, series: str) -> None:
+        """Refuse to leave memory in plain where it was encrypted, unless that is meant.
+
+        Raises:
+            ConfigError: If it is not.
+        """
+        if catalogue.locking.locks or self.options.unencrypted:
+            return
+        found = catalogue.all(series)
+        if catalogue.closed or (found and found[-1].cover is not None):
+            raise ConfigError(
+                "existing backups there are encrypted, but no recipient is given for this one",
+                field="backup.encrypt_to",
+                hint=(
+                    "Add --encrypt-to, or set [backup] encrypt_to. To stop encrypting: "
+                    "--unencrypted."
+                ),
+            )
+
+    def _made(
+        self, found: Found, packs: Packs, proved: Proved, notes: list[str], dropped: list[str]
+    ) -> Made:
+        manifest = found.manifest
+        missing = manifest.missing
+        return Made(
+            destination=shown_address(self.destination),
+            id=manifest.id,
+            at=manifest.at,
+            banks=len(manifest.banks),
+            records=sum(part.size for part in manifest.banks),
+            files=len(manifest.files),
+            agents=len(manifest.agents),
+            packs=proved.packs,
+            unopened=proved.unopened,
+            encrypted=found.cover is not None,
+            written=packs.written,
+            bytes_written=packs.bytes_written,
+            verified=found.verified,
+            missing=missing,
+            notes=notes,
+            dropped=dropped,
+            error=f"incomplete: {missing[0]}" if missing else None,
+            code=VerificationError.code if missing else None,
+            exit_status=VerificationError.exit_status if missing else 0,
+        )
+
+    def _taken(
+        self, catalogue: Catalogue, before: dict[str, Before], packs: Packs, key: SigningKey
+    ) -> tuple[Found, list[str]]:
+        moment = self.moment
+        at = now() if moment is None else format_time(moment)
+        banks, missing, notes = list[BankPart](), list[str](), list[str]()
+
+        def take_banks() -> None:
+            for found in (banks, missing, notes):
+                found.clear()
+            with store.reading() as reader:
+                for bank in self._banks(store, reader):
+                    notes.extend(self._suspicions(store, bank))
+                    try:
+                        self._note_erased(catalogue, reader, bank, key)
+                        banks.append(take_bank(reader, bank, before.get(bank), packs))
+                    except VerificationError as error:
+                        missing.append(f"the bank {bank}: {error.message}")
+
+        if has_store(self.settings):
+            with opened_store(self.settings, read_only=True) as store:
+                again_if_disturbed(take_banks)
+        files, agents = list[FilesPart](), list[AgentPart]()
+        if self._takes_files:
+            files += self._files(packs, missing, notes)
+            meant = agents_meant(self.settings, *self._named())
+            agents += take_agents(self.settings, meant, banks, packs, missing, notes)
+        if not (banks or files or agents or missing):
+            raise EmptyInputError("there is nothing to back up", file=self.settings.store)
+        manifest = Manifest(
+            id=new_id(at),
+            series=series_of(self.settings),
+            at=at,
+            tool=tool(),
+            store=shown_address(self.settings.store),
+            host=platform.node()[:255],
+            reason=self.reason,
+            banks=banks,
+            files=files,
+            agents=agents,
+            missing=missing,
+            recipients=list(catalogue.locking.recipients),
+        )
+        return catalogue.add(manifest, key), notes
+
+    def _named(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the banks and the agents that are named; none of both for all."""
+        options, configured = self.options, self.settings.options.backup
+        if options.banks or options.agents:
+            return texts(options.banks), texts(options.agents)
+        return configured.banks or (), configured.agents or ()
+
+    def _banks(self, store: Store, reader: Reader) -> list[str]:
+        names, agents = self._named()
+        names = (*names, *(agent_called(self.settings, one).bank for one in agents))
+        if names:
+            return list(dict.fromkeys(find_bank(store, name) for name in names))
+        return reader.banks()
+
+    def _suspicions(self, store: Store, bank: str) -> list[str]:
+        """Return what this machine makes of a bank.
+
+        One that was put back is backed up all the same: what it lacks is in earlier backups.
+        """
+        try:
+            with open_ledger(self.settings, store, bank).reading() as view:
+                return [f"{bank}: {one}" for one in view.notes]
+        except SatchelError as error:
+            return [f"{bank}: {error.message}"]
+
+    def _note_erased(
+        self, catalogue: Catalogue, reader: Reader, bank: str, key: SigningKey
+    ) -> None:
+        source = copy_in(reader, bank)
+        if source is not None and source.found.head.counts.get("erasure"):
+            catalogue.lists.note(series_of(self.settings), bank, erased_in(source), key)
+
+    @property
+    def _takes_files(self) -> bool:
+        wanted = self.options.files
+        return self.settings.options.backup.files if wanted is None else wanted
+
+    def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:
+        where = namespace_of(self.settings).path("x")
+        folder = folder_of(where)
+        if folder is None:  # elsewhere, where copies of it are somebody else's to keep
+            place = shown_address(where.rpartition("/")[0])
+            notes.append(f"memory files are in {place}, which is not backed up")
+            return
+        for key in keys_in(folder.parent):
+            try:
+                yield take_files(folder.parent, key, packs)
+            except SatchelError as error:
+                missing.append(f"the memory files of {key}: {error.message}")

@@ -1,0 +1,417 @@
+"""``satchel backup schedule``: waits in the foreground, and makes each backup when it is due."""
+
+import plistlib
+import shlex
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import product
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from satchel.backup.destinations import destinations
+from satchel.backup.health import standing_of
+from satchel.backup.options import BackupOptions
+from satchel.backup.run import BackupRun, Made, run_backup
+from satchel.bank.connections import shown_address
+from satchel.bank.owner_rights import require_owner
+from satchel.config.invocation import Timer, invocation, unwritten
+from satchel.config.settings import Settings
+from satchel.errors import ConfigError, MissingExtraError, SatchelError
+from satchel.ports.operations import Option, Options, operation
+
+_FIELD = "backup.schedule"
+_DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_FIVE = 5
+_MOST_TIMES = 500
+
+
+class Unit(NamedTuple):
+    """What the system is told of something that is done again and again."""
+
+    name: str
+    service: str
+    """What it does, in a few words."""
+
+    timer: str
+    """What the timer is for."""
+
+
+BACKUP = Unit("satchel-backup", "Satchel backup", "Scheduled Satchel backup")
+
+
+def next_run(schedule: str, after: datetime) -> datetime:
+    """Return the first moment after another at which a backup is due, in UTC.
+
+    Args:
+        schedule: Five fields, as cron has them; the wall clock of this machine is meant.
+        after: A moment with a time zone.
+
+    Raises:
+        ConfigError: If the schedule is none, or never comes.
+        MissingExtraError: If what reads it is not installed.
+    """
+    # As a wall clock shows it: an hour that comes twice or not at all is the system's to tell.
+    for due in _simulated(schedule, after.astimezone().replace(tzinfo=None)):
+        found: datetime = due.astimezone(UTC)
+        if found > after:
+            return found
+    raise ConfigError(f"the schedule {schedule!r} never occurs", field=_FIELD)
+
+
+def _simulated(schedule: str, after: datetime) -> Any:
+    try:
+        from cronsim import CronSim, CronSimError
+    except ModuleNotFoundError:
+        raise MissingExtraError(
+            "schedules need cronsim", hint="pip install 'satchel[backup]'"
+        ) from None
+    if len(schedule.split()) != _FIVE:
+        raise _wrong(schedule, "a schedule must have five fields")
+    try:
+        return CronSim(schedule, after)
+    except CronSimError as error:
+        raise _wrong(schedule, str(error)) from None
+
+
+def require_schedule(schedule: str) -> None:
+    """Refuse what is no schedule.
+
+    Raises:
+        ConfigError, MissingExtraError: As ``next_run``.
+    """
+    next_run(schedule, datetime.now(UTC))
+
+
+def cron_line(schedule: str, command: Sequence[str]) -> str:
+    """Return a line for ``crontab``."""
+    require_schedule(schedule)
+    return f"{schedule} {shlex.join(command).replace('%', chr(92) + '%')}\n"
+
+
+Kind = Literal["systemd", "cron", "launchd"]
+
+
+def timer_for(kind: Kind, schedule: str, command: Sequence[str], unit: Unit = BACKUP) -> str:
+    """Return what has the system start a command when it is due.
+
+    Args:
+        kind: For what: systemd's units, a cron line, launchd's plist.
+        schedule: Five fields, as cron has them.
+        command: The words of the command.
+        unit: What it is called there.
+
+    Raises:
+        ConfigError: If the schedule is none, or cannot be said there.
+    """
+    if kind == "cron":
+        return cron_line(schedule, command)
+    return (systemd_units if kind == "systemd" else launchd_plist)(schedule, command, unit)
+
+
+def systemd_units(schedule: str, command: Sequence[str], unit: Unit = BACKUP) -> str:
+    """Return a service and a timer for systemd, one after the other.
+
+    Raises:
+        ConfigError: If systemd has no way to say the schedule.
+    """
+    times = "".join(f"OnCalendar={one}\n" for one in _on_calendar(schedule))
+    words = " ".join(_quoted(word) for word in command)
+    return f"""\
+# ~/.config/systemd/user/{unit.name}.service
+[Unit]
+Description={unit.service}
+
+[Service]
+Type=oneshot
+ExecStart={words}
+
+# ~/.config/systemd/user/{unit.name}.timer
+# then: systemctl --user enable --now {unit.name}.timer
+[Unit]
+Description={unit.timer}
+
+[Timer]
+{times}Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def launchd_plist(schedule: str, command: Sequence[str], unit: Unit = BACKUP) -> str:
+    """Return a property list for launchd.
+
+    Raises:
+        ConfigError: If the schedule has more times than launchd should be told one by one.
+    """
+    times = list(_intervals(schedule))
+    document = {
+        "Label": unit.name.replace("-", "."),
+        "ProgramArguments": list(command),
+        "StartCalendarInterval": times,
+    }
+    return plistlib.dumps(document).decode()
+
+
+def _on_calendar(schedule: str) -> Iterator[str]:
+    found = _plain(schedule)
+    time = f"{_listed(found.hours, 24)}:{_listed(found.minutes, 60)}:00"
+    months = _listed(found.months, 12, first=1)
+    days, weekdays = _listed(found.days, 31, first=1), _week(found.weekdays)
+    if found.day_and:
+        yield f"{weekdays}*-{months}-{days} {time}"
+        return
+    yield f"*-{months}-{days} {time}"  # cron means either of the two
+    yield f"{weekdays}*-{months}-* {time}"
+
+
+def _listed(numbers: set[int], every: int, *, first: int = 0) -> str:
+    if numbers >= set(range(first, first + every)):
+        return "*"
+    return ",".join(f"{number:02}" for number in sorted(numbers))
+
+
+def _week(numbers: set[int]) -> str:
+    days = sorted({number % 7 for number in numbers})
+    if len(days) == len(_DAYS):
+        return ""
+    return ",".join(_DAYS[day] for day in days) + " "
+
+
+def _intervals(schedule: str) -> Iterator[dict[str, int]]:
+    found = _plain(schedule)
+    names = {
+        "Minute": (found.minutes, range(60)),
+        "Hour": (found.hours, range(24)),
+        "Month": (found.months, range(1, 13)),
+    }
+    chosen = {
+        name: sorted(numbers) for name, (numbers, every) in names.items() if numbers < set(every)
+    }
+    days = {"Day": sorted(found.days)} if found.days < set(range(1, 32)) else {}
+    week = sorted({number % 7 for number in found.weekdays})
+    weekdays = {"Weekday": week} if len(week) < len(_DAYS) else {}
+    sets = [chosen | days | weekdays] if found.day_and else [chosen | days, chosen | weekdays]
+    times = [
+        dict(zip(one, numbers, strict=True)) for one in sets for numbers in product(*one.values())
+    ]
+    if len(times) > _MOST_TIMES:
+        raise _wrong(schedule, f"this is {len(times):,} times for launchd")
+    yield from times
+
+
+def _plain(schedule: str) -> Any:
+    """Return a schedule as sets of numbers.
+
+    Raises:
+        ConfigError: If it is more than that: a last day, an n-th weekday.
+    """
+    require_schedule(schedule)
+    found = _simulated(schedule, datetime(2026, 1, 1))  # noqa: DTZ001 - a wall clock
+    every = [*found.days, *found.weekdays]
+    if not all(isinstance(one, int) and one >= 0 for one in every):
+        raise _wrong(schedule, "only cron can express this")
+    return found
+
+
+def _quoted(word: str) -> str:
+    """Return a word as systemd reads it."""
+    plain = word.replace("%", "%%").replace("$", "$$")
+    if plain and not set(plain) & set(" \t\"'\\;"):
+        return plain
+    escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _wrong(schedule: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"{why}: {schedule!r}", field=_FIELD, hint='Such as "0 4 * * *": daily at four.'
+    )
+
+
+_LONGEST_NAP = 600.0
+"""Seconds after which the clock is looked at again: it may have been set, the machine asleep."""
+
+
+class Clock(Protocol):
+    """What time it is, and waiting for another."""
+
+    def now(self) -> datetime:
+        """Return the moment, with a time zone."""
+        ...
+
+    def wait(self, until: datetime) -> None:
+        """Return at that moment, or earlier."""
+        ...
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        """See ``Clock``."""
+        return datetime.now(UTC)
+
+    def wait(self, until: datetime) -> None:
+        """See ``Clock``."""
+        left = (until - self.now()).total_seconds()
+        threading.Event().wait(min(max(left, 0.0), _LONGEST_NAP))
+
+
+Told = Callable[[BackupRun], None]
+Waiting = Callable[[datetime], None]
+
+
+class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that was kept until it was interrupted."""
+
+    exit_status: int
+    """That of the last run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleOptions(Options):
+    """How backups are scheduled."""
+
+    print: Annotated[
+        Kind | None, Option("Print a timer for this scheduler of the system, and exit.")
+    ] = None
+
+
+@operation(
+    ScheduleOptions,
+    name="backup schedule",
+    example="satchel backup schedule --print systemd",
+    absent={
+        "python": "It runs until interrupted; a program calls `Backups().run()`.",
+        "http": "It runs until it is interrupted.",
+        "mcp": "A person decides about backups, not a model.",
+    },
+)
+def schedule_backups(
+    settings: Settings,
+    options: ScheduleOptions,
+    *,
+    told: Told | None = None,
+    waiting: Waiting | None = None,
+) -> Scheduled | Timer:
+    """Make backups when they are due, until interrupted; or print a timer that does.
+
+    A printed timer names this home, store and configuration.
+
+    Args:
+        settings: The surroundings.
+        options: Whether to print a timer.
+        told: Called with each run.
+        waiting: Called with the time that is waited for.
+
+    Raises:
+        ConfigError: If backups are not enabled, the schedule is invalid, or there is no
+            destination.
+    """
+    if options.print is None:
+        return Scheduled(exit_status=keep_schedule(settings, told=told, waiting=waiting))
+    text = schedule_for(settings, options.print, ["backup", "run"])
+    return Timer(kind=options.print, text=text, missing=unwritten(settings))
+
+
+def keep_schedule(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    runs: int | None = None,
+    told: Told | None = None,
+    waiting: Waiting | None = None,
+) -> int:
+    """Make a backup each time that one is due, until the program is ended.
+
+    One that was due while nobody waited is made at once. One that fails is told of, and the next
+    one is waited for.
+
+    Args:
+        settings: The surroundings.
+        clock: What time it is; that of the machine by default.
+        runs: After how many runs to end; None for never.
+        told: Told of each run.
+        waiting: Told of the moment that is waited for.
+
+    Returns:
+        The exit status of the last run; 0 when there was none.
+
+    Raises:
+        ConfigError: If backups are not enabled, the schedule is none, or there is no destination.
+    """
+    require_owner(settings, "backup")
+    wanted = settings.options.backup
+    if not wanted.enabled:
+        raise ConfigError(
+            "backups are not enabled",
+            field="backup.enabled",
+            hint="Set it: [backup] enabled = true",
+        )
+    where, time = destinations(settings), clock or SystemClock()
+    due, status = _first(settings, where, time.now()), 0
+    while runs is None or runs > 0:
+        if waiting is not None:
+            waiting(due)
+        while time.now() < due:
+            time.wait(due)
+        moment = time.now()
+        run = _tried(settings, where, moment)
+        status = run.exit_status
+        if told is not None:
+            told(run)
+        runs = None if runs is None else runs - 1
+        due = next_run(wanted.schedule, moment)
+    return status
+
+
+def schedule_for(
+    settings: Settings, kind: Kind, arguments: Sequence[str], schedule: str | None = None
+) -> str:
+    """Return what has the system make the backups: systemd's units, a cron line, launchd's plist.
+
+    Args:
+        settings: The surroundings.
+        kind: Which.
+        arguments: What the program is given.
+        schedule: The schedule; the configured one by default.
+
+    Raises:
+        ConfigError: If the schedule is none, or cannot be said there.
+    """
+    require_owner(settings, "backup")
+    wanted = schedule or settings.options.backup.schedule
+    return timer_for(kind, wanted, invocation(settings, arguments))
+
+
+def _first(settings: Settings, where: Sequence[str], moment: datetime) -> datetime:
+    """Return when the first one is due: at once, where one was missed."""
+    schedule = settings.options.backup.schedule
+    due = next_run(schedule, moment)
+    for destination in where:
+        at = standing_of(settings, destination).at
+        if at is None:
+            return moment
+        due = min(due, next_run(schedule, datetime.fromisoformat(at)))
+    return due
+
+
+def _tried(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
+    """Run a backup; what cannot even begin is told as having failed everywhere."""
+    try:
+        return run_backup.run(settings, BackupOptions(), moment=moment)
+    except SatchelError as error:
+        made = [
+            Made(
+                destination=shown_address(one),
+                error=str(error),
+                code=error.code,
+                exit_status=error.exit_status,
+            )
+            for one in where
+        ]
+        return BackupRun(store=shown_address(settings.store), made=made)

@@ -1,0 +1,279 @@
+"""The banks of the store: making, listing and naming them, and what an owner decides about one."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+from msgspec import structs
+
+from satchel.bank.connections import (
+    MissingBank,
+    has_store,
+    is_there,
+    missing_banks,
+    open_ledger,
+    opened_store,
+    require_not_missing,
+    witness_of,
+    writer_key,
+)
+from satchel.bank.default_bank import default_bank, set_default_bank
+from satchel.bank.keys import Owners, decider
+from satchel.bank.open_bank import banks_called, find_bank, name_of, own_store_of
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import BankExistsError, SatchelError, UsageError
+from satchel.ledger import acceptance
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.authority import Decision
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.transaction import LogTransaction
+from satchel.ports.operations import Option, Options, operation
+from satchel.ports.store import Store
+
+_GONE = "seen earlier by this machine, and missing from the store; see: satchel doctor"
+
+
+class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One bank in a listing."""
+
+    id: str
+    name: str | None = None
+    records: int | None = None
+    """Records in its log; None where it could not be read."""
+
+    epoch: int = 0
+    standing: str | None = None
+    """``own`` or ``untrusted``."""
+
+    default: bool = False
+    """Whether it is the bank of commands that name none."""
+
+    notes: list[str] = []
+    problem: str | None = None
+    """Why it could not be read."""
+
+
+def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
+    """Start a bank that an owner's key speaks for and this machine may add to.
+
+    Raises:
+        UsageError: If the name is empty, or a bank has it already, or an agent whose memory is in a
+            store of its own.
+    """
+    require_owner(settings, "banks")
+    with opened_store(settings) as store:
+        _require_free(settings, store, name)
+        return _line(settings, store, made_bank(settings, store, name, owner).bank)
+
+
+def _require_no_store_of_its_own(settings: Settings, name: str) -> None:
+    """Let no agent have two memories: one in this store, and one in the layout."""
+    own = own_store_of(settings, name)
+    if own is not None:
+        raise UsageError(
+            f"the agent {name!r} has its memory in its own store",
+            file=str(own.path),
+            hint=f"Use it: {own.command}. Or choose another name for the bank.",
+        )
+
+
+def bank_in_making(
+    settings: Settings, store: Store, name: str, owner: SigningKey, *, joins: bool = True
+) -> AbstractContextManager[tuple[Ledger, LogTransaction]]:
+    """Create a bank with what is appended in a block; see ``Ledger.founded``.
+
+    Args:
+        settings: The surroundings.
+        store: Open for writing.
+        name: Of the bank.
+        owner: Its owner.
+        joins: Whether a bank that was the only one so far is the default from now on; False for
+            the banks that one import creates.
+
+    Raises:
+        UsageError: If it would be the second memory of an agent.
+    """
+    _require_no_store_of_its_own(settings, name)
+    if joins:
+        note_default_bank(settings, store)
+    return Ledger.founded(
+        store,
+        owner=owner,
+        writer=writer_key(settings),
+        witness=witness_of(settings),
+        name=name,
+    )
+
+
+def note_default_bank(settings: Settings, store: Store) -> None:
+    """Make the only bank of the store its default, before another one joins it."""
+    if settings.token is not None or default_bank(settings) is not None:
+        return
+    with store.reading() as reader:
+        banks = reader.banks(limit=2)
+    if len(banks) == 1:
+        set_default_bank(settings, banks[0])
+
+
+@dataclass(frozen=True)
+class UseOptions(Options):
+    """Which bank becomes the default."""
+
+    bank: Annotated[str, Option("Bank name, ID or unique ID prefix.", argument=True, values="bank")]
+
+
+@operation(
+    UseOptions,
+    name="bank use",
+    example="satchel bank use assistant",
+    absent={
+        "http": "A request names the bank in its path.",
+        "mcp": "The server is started for a bank: satchel mcp --bank.",
+    },
+)
+def use_bank(settings: Settings, options: UseOptions) -> BankLine:
+    """Make a bank the default: the one that commands use when they name none.
+
+    Until then it is the first bank of the store. The home remembers the choice for each store.
+    `--bank`, SATCHEL_BANK and `bank` of `[store]` in satchel.toml go first.
+    """
+    require_owner(settings, "banks")
+    with opened_store(settings, read_only=True) as store:
+        bank = find_bank(store, options.bank)
+        line = _line(settings, store, bank)
+    set_default_bank(settings, bank)
+    return structs.replace(line, default=True)
+
+
+def made_bank(
+    settings: Settings, store: Store, name: str, owner: SigningKey, *, joins: bool = True
+) -> Ledger:
+    """Start a bank in an open store, whatever others are called."""
+    with bank_in_making(settings, store, name, owner, joins=joins) as (ledger, _):
+        return ledger
+
+
+def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey) -> BankLine:
+    """Give a bank another name, as its owner, or several of them; its id stays.
+
+    Raises:
+        UsageError: If the name is empty, or another bank has it.
+        SigningKeyError: If a key is not that of an owner.
+        ThresholdError: If more owners have to sign.
+    """
+    require_owner(settings, "banks")
+    with opened_store(settings) as store:
+        bank = find_bank(store, wanted)
+        _require_free(settings, store, name, but=bank)
+        _require_no_store_of_its_own(settings, name)
+        _decider(settings, store, bank, owners).rename(name)
+        return _line(settings, store, bank)
+
+
+def list_banks(settings: Settings) -> list[BankLine]:
+    """Return the banks of the store, by name, and those with a problem that are gone from it."""
+    require_owner(settings, "banks")
+    if not has_store(settings):
+        return []
+    with opened_store(settings, read_only=True) as store:
+        with store.reading() as reader:
+            banks = reader.banks()
+        found = [_line(settings, store, bank) for bank in banks]
+    default = found[0].id if len(found) == 1 else default_bank(settings)
+    found = [structs.replace(line, default=line.id == default) for line in found]
+    found += [
+        BankLine(id=gone.id, name=gone.name, problem=_GONE)
+        for gone in missing_banks(settings, set(banks).__contains__)
+    ]
+    return sorted(found, key=lambda line: (line.name or "", line.id))
+
+
+def adopt_bank(
+    settings: Settings, wanted: str, owner: SigningKey, reason: str | None, *, with_loss: bool
+) -> Decision:
+    """Go on with a bank whose owners' keys are lost; see ``Decider.adopt``."""
+    require_owner(settings, "banks")
+    with opened_store(settings) as store:
+        decider = _decider(settings, store, find_bank(store, wanted), (owner,))
+        return decider.adopt(reason, with_loss=with_loss)
+
+
+def accept_loss(
+    settings: Settings, wanted: str, owners: Owners, reason: str | None
+) -> Decision | None:
+    """Go on from a store that lacks what this machine saw; see ``Decider.accept_rollback``."""
+    require_owner(settings, "banks")
+    with opened_store(settings) as store:
+        decider = _decider(settings, store, find_bank(store, wanted), owners)
+        return decider.accept_rollback(reason)
+
+
+def admit_writer(settings: Settings, wanted: str, owners: Owners, key: str | None = None) -> str:
+    """Let a machine add to a bank: this one, or the one with a writer key; return that key."""
+    require_owner(settings, "banks")
+    admitted = key or writer_key(settings).did
+    with opened_store(settings) as store:
+        _decider(settings, store, find_bank(store, wanted), owners).admit(admitted)
+    return admitted
+
+
+def accept_gone(settings: Settings, bank: str) -> bool:
+    """Accept that a bank is gone from the store; tell whether this machine knew it."""
+    require_owner(settings, "banks")
+    witness = witness_of(settings)
+    if not is_there(settings.store):  # to accept that is not to make one
+        return witness.forget(bank)
+    with opened_store(settings, read_only=True, lost=True) as store:
+        return acceptance.forget(store, bank, witness=witness)
+
+
+def accept_all_gone(settings: Settings) -> list[MissingBank]:
+    """Accept that all banks are gone that are missing from the store, and return them."""
+    require_owner(settings, "banks")
+    missing = missing_from_store(settings)
+    return [one for one in missing if accept_gone(settings, one.id)]
+
+
+def missing_from_store(settings: Settings) -> list[MissingBank]:
+    """Return the banks that this machine saw in the store, and that are gone from it."""
+    if not is_there(settings.store):
+        return missing_banks(settings, lambda _: False)
+    with (
+        opened_store(settings, read_only=True, lost=True) as store,
+        store.reading() as reader,
+    ):
+        return missing_banks(settings, lambda bank: reader.head(bank) is not None)
+
+
+def _require_free(settings: Settings, store: Store, name: str, but: str | None = None) -> None:
+    """Require that a name can be given to a new bank, or to the one that is named."""
+    if not name.strip():
+        raise UsageError("a bank name must not be empty", field="name")
+    if set(banks_called(store, name)) - {but}:
+        raise BankExistsError(f"a bank named {name!r} already exists", field="name")
+    with store.reading() as reader:
+        require_not_missing(settings, reader, name, but or "")
+
+
+def _decider(settings: Settings, store: Store, bank: str, owners: Owners) -> Decider:
+    return decider(settings, store, bank, owners, writer_key(settings))
+
+
+def _line(settings: Settings, store: Store, bank: str) -> BankLine:
+    try:
+        with open_ledger(settings, store, bank).reading() as view:
+            return BankLine(
+                id=bank,
+                name=view.authority.name,
+                records=view.head.size,
+                epoch=view.head.epoch,
+                standing=str(view.standing),
+                notes=list(view.notes),
+            )
+    except SatchelError as error:
+        with store.reading() as reader:
+            name = name_of(reader, bank)
+        return BankLine(id=bank, name=name, problem=error.message)

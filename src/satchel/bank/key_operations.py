@@ -1,0 +1,647 @@
+"""Operations on signing keys, trust, and identities for encryption."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from satchel.bank import identities, keys, signing_keys
+from satchel.bank import owners as actions
+from satchel.bank import owners as proposing
+from satchel.bank.identities import IdentityLine
+from satchel.bank.keys import BankTold, HandedOver, KeyEnded, Owners, Rotated
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.owners import BankOwners, Matter, write_proposal
+from satchel.bank.signing_keys import KeyLine, signer_of, signers_of, signing_key
+from satchel.config.options import (
+    NOT_FOR_MODELS,
+    PROMPT,
+    SECRETS,
+    DryRun,
+    OutputOptions,
+    OwnerOptions,
+    Reason,
+    SigningOptions,
+)
+from satchel.config.settings import Settings
+from satchel.crypto.canonical import canonical
+from satchel.crypto.signatures import SigningKey as Key
+from satchel.crypto.trust import Profile, Role, TrustedKey
+from satchel.errors import UsageError
+from satchel.ports import absent_options
+from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
+from satchel.ports.store import Store
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+
+_ABSENT = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
+_NOT_SERVED = {**NOT_FOR_MODELS, "http": SECRETS}
+
+KeyName = Annotated[str, Option("Name of the key.", argument=True, values="key")]
+AnyKey = Annotated[
+    str,
+    Option("Key: a did:key, or the name of a key.", argument=True, metavar="KEY", values="key"),
+]
+Protect = Annotated[
+    bool,
+    Option(
+        "Protect it with a passphrase (prompted for, or SATCHEL_PASSPHRASE).",
+        flag="--passphrase",
+        python=Absent(why="A program gives the passphrase itself."),
+    ),
+]
+Ask = Callable[[], str]
+"""Returns a passphrase that a person chooses."""
+
+
+class KeyExport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What others need to trust a key."""
+
+    key: str
+    name: str
+    role: str
+    created_at: str
+    output: str | None = None
+    """The file that was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCreateOptions(Options):
+    """What key to create."""
+
+    name: KeyName = "default"
+    _: KW_ONLY
+    role: Annotated[Role, Option("Use: owner signs artifacts; writer signs log heads.")] = "owner"
+    protect: Protect = absent_options.field(default=False, init=False)
+    passphrase: Annotated[
+        str | None, Option("Passphrase that protects it. Default: none.", cli=PROMPT)
+    ] = None
+
+
+@operation(
+    KeyCreateOptions,
+    name="key create",
+    example="satchel key create laptop --passphrase",
+    absent=_NOT_SERVED,
+)
+def create_key(
+    settings: Settings, options: KeyCreateOptions, *, new_passphrase: Ask | None = None
+) -> KeyExport:
+    """Create a signing key and trust it.
+
+    Args:
+        settings: Where keys are.
+        options: Which.
+        new_passphrase: Returns the passphrase that protects it.
+
+    Raises:
+        TargetExistsError: If there is a key of that name.
+        UsageError: If it is to be protected, and there is no passphrase.
+    """
+    require_owner(settings, "keys")
+    passphrase = options.passphrase
+    if options.protect and passphrase is None:
+        if new_passphrase is None:
+            raise UsageError("the passphrase must not be empty", field="passphrase")
+        passphrase = new_passphrase()
+    signing_keys.create_key(settings, options.name, role=options.role, passphrase=passphrase)
+    return _public(settings, options.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyListOptions(Options):
+    """No options."""
+
+
+@operation(
+    KeyListOptions, name="key list", example="satchel key list", items="keys", absent=_NOT_SERVED
+)
+def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
+    """List the keys stored here, and the trusted keys of others."""
+    require_owner(settings, "keys")
+    return signing_keys.list_keys(settings)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExportOptions(OutputOptions):
+    """Which key to export, and where to."""
+
+    name: KeyName = "default"
+    _: KW_ONLY
+    secret: Annotated[
+        bool,
+        Option(
+            "Export the secret key itself; needs --output.",
+            python=Absent(why="Secret keys are exported on the command line only."),
+        ),
+    ] = absent_options.field(default=False, init=False)
+
+
+@operation(
+    KeyExportOptions,
+    name="key export",
+    example="satchel key export laptop --secret -o laptop.key.json",
+    absent=_NOT_SERVED,
+)
+def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
+    """Export what others need to trust a key, or, with `--secret`, the key itself.
+
+    Whoever has the secret key can sign as you. Its file has mode 0600.
+
+    Args:
+        settings: Where keys are.
+        options: Which, and where to.
+
+    Raises:
+        SigningKeyError: If there is no such key.
+        UsageError: If the secret has no file to go to.
+        TargetError: If the file cannot be written.
+    """
+    require_owner(settings, "keys")
+    output = path_text(options.output)
+    if options.secret:
+        if output is None:
+            raise UsageError(
+                "a secret key must be written to a file",
+                field="--secret",
+                hint="Add --output FILE.",
+            )
+        signing_keys.export_secret(
+            settings, options.name, Path(output), overwrite=options.overwrite
+        )
+        return replace(_public(settings, options.name), output=output)
+    exported = _public(settings, options.name)
+    if output is not None:
+        with writing(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
+            stream.write(canonical(msgspec.to_builtins(exported)) + b"\n")
+    return replace(exported, output=output)
+
+
+def _public(settings: Settings, name: str) -> KeyExport:
+    return KeyExport(**signing_keys.export_public(settings, name))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRotateOptions(OwnerOptions):
+    """Which key to replace, and who signs it."""
+
+    name: KeyName = "default"
+    _: KW_ONLY
+
+
+@operation(KeyRotateOptions, name="key rotate", example="satchel key rotate laptop", absent=_ABSENT)
+def rotate_key(
+    settings: Settings,
+    options: KeyRotateOptions,
+    *,
+    passphrase: str | None = None,
+    signers: Owners = (),
+) -> Rotated:
+    """Replace a key by a new one, here and in the banks of the store.
+
+    What the old key signed stays valid. A writer key is replaced by an owner: `--signing-key`.
+
+    Args:
+        settings: Where the keys and the store are.
+        options: Which key.
+        passphrase: That of the old key, which the new one has too.
+        signers: Keys of the owners who sign it.
+
+    Raises:
+        SigningKeyError: If there is no such key, its passphrase is wrong, or it was revoked.
+    """
+    passphrase = passphrase or options.passphrase
+    done = keys.rotate_key(settings, options.name, passphrase=passphrase, owners=signers)
+    return replace(done, proposal=_proposal(settings, options.propose, done.banks))
+
+
+@operation(
+    KeyRotateOptions,
+    name="key hand-over",
+    example="satchel --store /mnt/other.db key hand-over laptop",
+    absent=_ABSENT,
+)
+def hand_over_key(
+    settings: Settings,
+    options: KeyRotateOptions,
+    *,
+    passphrase: str | None = None,
+    signers: Owners = (),
+) -> HandedOver:
+    """Record in the banks of the store which keys a key replaced, where they do not have it yet.
+
+    For a store other than that of the rotation, or where the rotation was interrupted.
+
+    Args:
+        settings: Where the keys and the store are.
+        options: Which key.
+        passphrase: That of the keys.
+        signers: Keys of the owners who sign it.
+
+    Raises:
+        SigningKeyError: If there is no such key, or its passphrase is wrong.
+        UsageError: If it replaced no other.
+    """
+    passphrase = passphrase or options.passphrase
+    done = keys.hand_over(settings, options.name, passphrase=passphrase, owners=signers)
+    return replace(done, proposal=_proposal(settings, options.propose, done.banks))
+
+
+def _proposal(settings: Settings, path: object, banks: Sequence[BankTold]) -> str | None:
+    """Write what more owners have to sign, where that is wanted; return the file."""
+    records = [canonical(record) for bank in banks for record in bank.to_sign]
+    if path is None or not records:
+        return None
+    write_proposal(settings, Path(str(path)), records)
+    return str(path)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTrustOptions(Options):
+    """Which key to trust, and for what."""
+
+    key: Annotated[
+        str,
+        Option(
+            "Key: a did:key, 64 hex digits, a file with a key, or a statement of succession.",
+            argument=True,
+            metavar="KEY",
+            values="file",
+        ),
+    ]
+    _: KW_ONLY
+    name: Annotated[str | None, Option("Name to show for it.")] = None
+    profile: Annotated[Profile, Option("Kind of file that it may sign.")] = "satchel"
+    banks: Annotated[
+        str | Sequence[str],
+        Option("Only for this bank: its ID. Repeatable.", flag="--bank", values="bank"),
+    ] = ()
+    replaces: Annotated[
+        str | None, Option("Key that this one succeeds; it is retired.", values="key")
+    ] = None
+
+
+@operation(
+    KeyTrustOptions,
+    name="key trust",
+    example="satchel key trust did:key:z6Mk... --name ada",
+    absent=_ABSENT,
+)
+def trust_key(settings: Settings, options: KeyTrustOptions) -> TrustedKey:
+    """Trust a key from now on.
+
+    Verify it with its owner first, over another channel: the key is what you trust.
+
+    Args:
+        settings: Where trust is stored.
+        options: Which key.
+
+    Raises:
+        UsageError: If it was revoked.
+        MalformedError: If it is not a usable key.
+    """
+    return signing_keys.trust_key(
+        settings,
+        options.key,
+        name=options.name,
+        profile=options.profile,
+        banks=texts(options.banks),
+        replaces=options.replaces,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRetireOptions(OwnerOptions):
+    """Which key to retire, and who signs it."""
+
+    key: AnyKey
+    _: KW_ONLY
+    reason: Reason = None
+
+
+@operation(
+    KeyRetireOptions,
+    name="key retire",
+    example='satchel key retire did:key:z6Mk... --reason "the machine was given away"',
+    absent=_ABSENT,
+)
+def retire_key(settings: Settings, options: KeyRetireOptions, *, signers: Owners = ()) -> KeyEnded:
+    """Retire a key: it signs no more, and what it signed stays valid.
+
+    In banks where it is a key, another owner signs this: `--signing-key`.
+
+    Args:
+        settings: Where trust and the store are.
+        options: Which key.
+        signers: Keys of other owners, for the banks.
+
+    Raises:
+        UsageError: If no key, or more than one, has that name, or it was revoked.
+    """
+    done = keys.retire_key(settings, options.key, reason=options.reason, owners=signers)
+    return replace(done, proposal=_proposal(settings, options.propose, done.banks))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRevokeOptions(KeyRetireOptions):
+    """Which key to revoke, and who signs it."""
+
+    statement_key: Annotated[
+        str | None,
+        Option("Sign a statement of revocation for others with this key.", values="key"),
+    ] = None
+
+
+@operation(
+    KeyRevokeOptions,
+    name="key revoke",
+    example='satchel key revoke laptop --reason "stolen"',
+    absent=_ABSENT,
+)
+def revoke_key(
+    settings: Settings,
+    options: KeyRevokeOptions,
+    *,
+    signers: Owners = (),
+    statement_signer: Callable[[str], Key] | None = None,
+) -> KeyEnded:
+    """Revoke a key for good, here and in the banks where it is a key.
+
+    Files by it that were verified here before still count; other files by it do not, nor does any
+    token that it issued. In a bank, what its log has of the key stays, and nothing is added after;
+    another owner signs this: `--signing-key`.
+
+    Args:
+        settings: Where trust and the store are.
+        options: Which key.
+        signers: Keys of other owners, for the banks.
+        statement_signer: Returns the key that signs the statement, by its name.
+
+    Raises:
+        UsageError: If no key, or more than one, has that name.
+    """
+    signer = None
+    if options.statement_key is not None:
+        load = statement_signer or (lambda name: signing_keys.signing_key(settings, name)[0])
+        signer = load(options.statement_key)
+    done = keys.revoke_key(
+        settings, options.key, reason=options.reason, signer=signer, owners=signers
+    )
+    return replace(done, proposal=_proposal(settings, options.propose, done.banks))
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityCreateOptions(Options):
+    """What identity to create."""
+
+    name: Annotated[str, Option("Letters, digits, dot, dash and underscore.", argument=True)]
+    _: KW_ONLY
+    protect: Protect = absent_options.field(default=False, init=False)
+
+
+@operation(
+    IdentityCreateOptions,
+    name="key identity create",
+    example="satchel key identity create laptop",
+    absent=_ABSENT,
+)
+def create_identity(
+    settings: Settings, options: IdentityCreateOptions, *, new_file_passphrase: Ask | None = None
+) -> IdentityLine:
+    """Create an identity that files can be encrypted to.
+
+    What is printed is its recipient, for others: `satchel export --encrypt-to age1...` An identity
+    with a passphrase is used only where it is named: `satchel --identity FILE`.
+
+    Args:
+        settings: Where identities are.
+        options: Which.
+        new_file_passphrase: Returns the passphrase that protects it.
+
+    Raises:
+        UsageError: If the name is not allowed.
+        TargetExistsError: If there is an identity of that name.
+        MissingExtraError: If the extra for encryption is not installed.
+    """
+    ask = new_file_passphrase if options.protect else None
+    return identities.create_identity(settings, options.name, None if ask is None else ask())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityListOptions(Options):
+    """No options."""
+
+
+@operation(
+    IdentityListOptions,
+    name="key identity list",
+    example="satchel key identity list",
+    items="identities",
+    absent=_ABSENT,
+)
+def list_identities(settings: Settings, _: IdentityListOptions) -> list[IdentityLine]:
+    """List the identities stored here, with their recipients."""
+    require_owner(settings, "keys")
+    return identities.list_identities(settings)
+
+
+_DECIDED_ELSEWHERE = {**NOT_FOR_MODELS, "http": "Owners decide on the machines that have the keys."}
+
+
+class OwnedBank(NamedTuple):
+    """A bank of an open store, as its owners decide about it."""
+
+    settings: Settings
+    store: Store
+    bank: str
+
+
+File = Annotated[
+    PathText,
+    Option("File that --propose wrote.", argument=True, metavar="FILE", values="file"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerListOptions(Options):
+    """No options."""
+
+
+@operation(
+    OwnerListOptions,
+    name="bank owner list",
+    example="satchel bank owner list assistant",
+    absent=NOT_FOR_MODELS,
+)
+def list_owners(owned: OwnedBank, _: OwnerListOptions) -> BankOwners:
+    """List the owners of a bank, and how many of them must sign a decision about it."""
+    return actions.owners_in(owned.settings, owned.store, owned.bank)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAddOptions(OwnerOptions):
+    """Which key becomes an owner, and who signs it."""
+
+    key: Annotated[
+        str,
+        Option("Key: a did:key, or the name of a key.", argument=True, metavar="KEY", values="key"),
+    ]
+    _: KW_ONLY
+
+
+@operation(
+    OwnerAddOptions,
+    name="bank owner add",
+    example="satchel bank owner add assistant did:key:z6Mk... --propose ben.json",
+    absent=_DECIDED_ELSEWHERE,
+)
+def add_owner(
+    owned: OwnedBank,
+    options: OwnerAddOptions,
+    *,
+    owners: Callable[[], Owners] | None = None,
+    newcomer: Callable[[str], Key] | None = None,
+) -> BankOwners:
+    """Make a key an owner of a bank. The key has to agree, so it signs too.
+
+    If its secret is on another machine, add `--propose` and sign the file there.
+
+    Args:
+        owned: The bank.
+        options: Which key.
+        owners: Returns the keys of the owners who sign it.
+        newcomer: Returns the new owner's key, if its secret is here.
+
+    Raises:
+        ThresholdError: If more owners must sign, or the key itself, whose secret is elsewhere.
+        UsageError: If the key ended in this bank, or the bank has too many owners.
+        SigningKeyError: If the key that signs is not that of an owner.
+    """
+    settings, key = owned.settings, None
+    if options.key in settings.keyring.names():
+        load = newcomer or (
+            lambda name: signing_key(settings, name, passphrase=options.passphrase)[0]
+        )
+        key = load(options.key)
+    signers, place = signers_of(settings, options, owners), (owned.store, owned.bank)
+    return actions.add_owner_in(settings, place, signers, options.key, key)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerThresholdOptions(OwnerOptions):
+    """How many owners must sign, and who signs that."""
+
+    threshold: Annotated[
+        int, Option("Number of owners who must sign.", argument=True, metavar="N", minimum=1)
+    ]
+    _: KW_ONLY
+
+
+@operation(
+    OwnerThresholdOptions,
+    name="bank owner threshold",
+    example="satchel bank owner threshold assistant 2 --co-signer ben",
+    absent=_DECIDED_ELSEWHERE,
+)
+def set_threshold(
+    owned: OwnedBank,
+    options: OwnerThresholdOptions,
+    *,
+    owners: Callable[[], Owners] | None = None,
+) -> BankOwners:
+    """Set how many owners must sign a decision about a bank.
+
+    Decisions are: who owns it, which machines may add to it, its name, and resuming after a loss.
+    As many as before must sign this, also to lower it. Storing memories needs no owner.
+
+    Args:
+        owned: The bank.
+        options: How many.
+        owners: Returns the keys of the owners who sign it.
+
+    Raises:
+        ThresholdError: If more owners must sign.
+        UsageError: If there are fewer owners.
+        SigningKeyError: If the key that signs is not that of an owner.
+    """
+    signers, place = signers_of(owned.settings, options, owners), (owned.store, owned.bank)
+    return actions.set_threshold_in(owned.settings, place, signers, options.threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSignOptions(SigningOptions):
+    """Which proposal to sign, with which key."""
+
+    file: File
+    _: KW_ONLY
+    dry_run: DryRun = False
+
+
+@operation(
+    OwnerSignOptions,
+    name="bank owner sign",
+    example="satchel bank owner sign proposal.json --signing-key ben",
+    items="decisions",
+    absent=_DECIDED_ELSEWHERE,
+)
+def sign_proposal(
+    context: Settings | OwnedBank,
+    options: OwnerSignOptions,
+    *,
+    owner: Callable[[], Key] | None = None,
+) -> list[Matter]:
+    """Sign a proposal about a bank. This does not enact it.
+
+    Read it first, and check that it is about the bank you mean: `--dry-run` signs nothing.
+
+    Args:
+        context: Where keys are.
+        options: Which proposal.
+        owner: Returns the key that signs it.
+
+    Raises:
+        MalformedError: If it is no proposal.
+        SigningKeyError: If the key is not here.
+    """
+    settings = context if isinstance(context, Settings) else context.settings
+    require_owner(settings, "banks")
+    path = Path(options.file)
+    if options.dry_run:
+        return list(proposing.read_proposal(settings, path))
+    key = signer_of(settings, options, owner)
+    return list(proposing.sign_proposal(settings, path, key))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerEnactOptions(Options):
+    """Which proposal to enact."""
+
+    file: File
+
+
+@operation(
+    OwnerEnactOptions,
+    name="bank owner enact",
+    example="satchel bank owner enact proposal.json",
+    items="decisions",
+    absent=_DECIDED_ELSEWHERE,
+)
+def enact_proposal(context: Settings | OwnedBank, options: OwnerEnactOptions) -> Sequence[Matter]:
+    """Record in the log of a bank what enough of its owners have signed.
+
+    Args:
+        context: The store, or one bank that it has to be about.
+        options: Which proposal.
+
+    Raises:
+        ThresholdError: If more owners must sign.
+        UsageError: If it is about another bank, or was made for another state of it.
+    """
+    path = Path(options.file)
+    if isinstance(context, Settings):
+        require_owner(context, "banks")
+        return proposing.enact_proposal(context, path)
+    require_owner(context.settings, "banks")
+    return proposing.enact_in(context.settings, context.store, context.bank, path)

@@ -1,0 +1,226 @@
+"""From open to closed: nobody uses what is closed, and nothing is closed while it is used."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial, update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from satchel.bank.jobs import AWAITING
+from satchel.errors import ClosedError, SatchelError
+from satchel.runtime.processes import in_child
+
+_BANK = (
+    *("remember", "recall", "list", "show", "history", "stats", "update", "correct", "forget"),
+    *("restore", "links", "path", "rehydrate", "promote", "embed", "duplicates", "undo", "export"),
+    *("erase", "redact", "recover", "disclose"),
+)
+_GROUPS = {
+    "session": ("bank.sessions", "record set show diff rename archive fork distill list"),
+    "session checkpoint": ("bank.sessions", ""),
+    "quarantine": ("bank.quarantine", "list show scan add release reject"),
+    "token": ("bank.tokens", "issue list revoke verify"),
+    "code": ("bank.code", "index query show trees drop"),
+    "agent": ("Agents()", "list show export"),
+    "backup": ("Backups()", "run list verify restore prune drill"),
+    "key": ("Keys()", "create list export"),
+}
+CALLS = {
+    **{name: f"bank.{name}" for name in _BANK},
+    **{
+        f"{group} {name}": f"{owner}.{name}"
+        for group, (owner, names) in _GROUPS.items()
+        for name in names.split()
+    },
+    "session checkpoint create": "bank.sessions.checkpoint",
+    "session checkpoint list": "bank.sessions.checkpoints",
+    "import": "bank.import_",
+    "init": "store.bank",
+    "bank list": "store.list_banks",
+    "bank create": "store.create_bank",
+    "bank use": "store.use_bank",
+    "bank imports": "bank.imports",
+    "receipt list": "store.receipts",
+    "receipt show": "store.receipt",
+    "job list": "store.jobs",
+    "job": "store.jobs",
+    "job resume": "store.resume_job",
+    "job cancel": "store.cancel_job",
+    "sink run": "store.sink",
+    "watch": "store.watch",
+    "store copy": "satchel.copy_store",
+    "store encrypt": "satchel.encrypt_store",
+    "store decrypt": "satchel.decrypt_store",
+    "migrate": "satchel.migrate",
+    "convert": "satchel.convert",
+    "inspect": "satchel.inspect",
+    "verify": "satchel.verify",
+    "agent import": "Agents().import_",
+}
+"""What Python has for a command; ``bank`` is a ``Bank``, ``store`` a ``Satchel``."""
+
+_SENTENCES = (
+    ("satchel bank create NAME", "store.bank(NAME, create=True)"),
+    ("Choose one with --bank NAME", "Choose one with store.bank(NAME)"),
+    ("To use another bank: --bank NAME.", "To use another bank: store.bank(NAME)."),
+    ("satchel --identity FILE", "Satchel.open(identities=[FILE])"),
+    ("satchel --store ADDRESS", "Satchel.open(ADDRESS)"),
+    ("--allow-uncontained", "roots=None"),
+)
+_ARGUMENT = r" (?:--[a-z-]+(?: (?!--)[A-Z][A-Z_]*)?|[A-Z][A-Z_]*(?![A-Za-z]))"
+_COMMAND = re.compile(
+    r"satchel ("
+    + "|".join(sorted(map(re.escape, CALLS), key=len, reverse=True))
+    + rf")(?![a-z-]| [a-z])((?:{_ARGUMENT})*)"
+)
+
+
+def in_python(hint: str) -> str:
+    """Return a hint with the calls of Python in place of the commands that it names."""
+    for said, instead in _SENTENCES:
+        hint = hint.replace(said, instead)
+    return _COMMAND.sub(_call, hint)
+
+
+def _call(command: re.Match[str]) -> str:
+    arguments = list[str]()
+    words = command[2].split()
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--"):
+            arguments.append(word)
+            continue
+        is_switch = not words or words[0].startswith("--")
+        value = "True" if is_switch else words.pop(0)
+        arguments.append(f"{word[2:].replace('-', '_')}={value}")
+    return f"{CALLS[command[1]]}({', '.join(arguments)})"
+
+
+@contextmanager
+def hints_for_python() -> Iterator[None]:
+    """Have what is raised in a block hint at calls of Python."""
+    try:
+        yield
+    except SatchelError as error:
+        if error.hint is not None and error.command_hint is None:
+            error.command_hint, error.hint = error.hint, in_python(error.hint)
+        raise
+
+
+class Lifetime:
+    """How long something can be used; from any thread, and after a fork.
+
+    Args:
+        end: Called once, when it was closed and nobody uses it any more.
+    """
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._closed = False
+        self._also = list[Callable[[], None]]()
+        self._begin()
+        in_child(self._begin)
+
+    def _begin(self) -> None:
+        """Start with nobody using it: the threads of a parent are not here."""
+        self._change = threading.Condition()
+        self._inside = 0
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Keep it from being closed until the block ends.
+
+        Raises:
+            ClosedError: If it is closed.
+        """
+        with self._change:
+            if self._closed:
+                raise ClosedError("the store is closed", hint="Open it again: Satchel.open().")
+            self._inside += 1
+        try:
+            with hints_for_python():
+                yield
+        finally:
+            with self._change:
+                self._inside -= 1
+                self._change.notify_all()
+
+    def also(self, end: Callable[[], None]) -> None:
+        """Have something else done first when it is closed, what came last before the others."""
+        self._also.append(end)
+
+    def close(self) -> None:
+        """Close it when nobody uses it any more; do nothing when it is closed."""
+        with self._change:
+            if self._closed:
+                return
+            self._closed = True
+            self._change.wait_for(lambda: self._inside <= 0)
+        try:
+            while self._also:
+                self._also.pop()()
+        finally:
+            self._end()
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Plain = TypeVar("_Plain")
+
+_UNSURE = "The call may already have started; then it continues, and its writes are kept."
+
+
+async def away(call: Callable[[], _R]) -> _R:
+    """Run a call in a thread; what it tells on the way is told in this loop."""
+    loop = asyncio.get_running_loop()
+
+    def there() -> _R:
+        AWAITING.set(loop)  # in the thread's own context
+        return call()
+
+    try:
+        return await asyncio.to_thread(there)
+    except asyncio.CancelledError as error:
+        error.add_note(_UNSURE)
+        raise
+
+
+class ClosedOnExit:
+    """A class that ``async with`` closes at the end of its block; it has ``close``, awaited."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        closing: Any = self
+        await closing.close()
+
+
+def awaited(
+    method: Callable[Concatenate[_Plain, _P], _R],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
+    """Return a method that awaits one of the same arguments."""
+
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await away(partial(method, self._plain, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call
+
+
+def in_a_thread(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
+    """Return a function that awaits one of the same arguments.
+
+    What it calls back is called in the threads that the work is done in.
+    """
+
+    async def awaits(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await away(partial(call, *args, **kwargs))
+
+    update_wrapper(awaits, call)
+    return awaits

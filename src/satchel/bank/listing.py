@@ -1,0 +1,275 @@
+"""Listing the memories of a bank, page by page."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, takewhile
+from typing import overload
+
+import msgspec
+
+from satchel.bank.changes import with_retracted
+from satchel.bank.memory import Memory, has_expired, key_of, memory_of, moment_of, notes_of
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.remember import moment as moment_from
+from satchel.crypto.canonical import canonical
+from satchel.errors import UsageError, ValueRefusedError
+from satchel.ledger.records import Likely, Logged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.values import Component
+from satchel.ports.rows import Filter
+
+MOST = 10_000
+"""Memories on one page at most."""
+
+ADDED, CREATED = "added", "created"
+
+_FIRST_STRETCH = 256
+_GROWTH = 8
+
+Progress = Callable[[int, int], None]
+"""Is told how many places of the log were looked at, and of how many."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which memories are to be listed; an absent member wants all."""
+
+    types: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    """All of them have to be there."""
+
+    kind: str | None = None
+    key: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    since: object = None
+    """First moment, included: of when it happened, or else was made. As ``drafting.moment``."""
+
+    until: object = None
+    """Last moment, not included."""
+
+    as_of: int | None = None
+    """How the bank was when its log had this many records."""
+
+    everything: bool = False
+    """Also what was replaced or forgotten, has expired, or is held back."""
+
+    sort: str = ADDED
+    """``added``, the order of the log, or ``created``: when it happened, or else was made."""
+
+    oldest_first: bool = False
+    """Otherwise the newest come first."""
+
+    after: int | None = None
+    """Go on after this place of the log, in the order of the listing."""
+
+    limit: int = 50
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One page of memories."""
+
+    memories: list[Memory]
+    next: int | None = None
+    """What ``after`` has to be for the next page; None when this is the last."""
+
+    size: int
+    """Records in the log that it was read from."""
+
+    notes: list[str] = []
+    """What this machine saw of the bank and was given up; whether it is untrusted."""
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self.memories)
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    @overload
+    def __getitem__(self, index: int) -> Memory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Memory]: ...
+
+    def __getitem__(self, index: int | slice) -> Memory | list[Memory]:
+        return self.memories[index]
+
+    def __repr__(self) -> str:
+        more = "" if self.next is None else f", next={self.next}"
+        return f"Listing(memories={self.memories!r}{more})"
+
+
+def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None = None) -> Listing:
+    """Return a page of memories, each proved to be in the log.
+
+    Args:
+        bank: The bank.
+        wanted: Which.
+        progress: Told how far the work is.
+
+    Raises:
+        UsageError: If a time names no moment, a type is none, or a number is out of range.
+    """
+    bank = bank.asked("list")
+    _filter(wanted)  # what cannot be meant is refused before anything is read
+    with bank.ledger.reading() as view:
+        size, moment, notes = _size(view, wanted), moment_of(view, wanted.as_of), notes_of(view)
+        found = choose_memories(view, wanted, progress=progress)
+        shown = [
+            memory_of(view, logged, moment=moment, as_of=wanted.as_of)
+            for logged in found[: wanted.limit]
+        ]
+        shown = with_retracted(view, shown)
+    there_is_more = len(found) > wanted.limit
+    return Listing(
+        memories=shown, next=shown[-1].position if there_is_more else None, size=size, notes=notes
+    )
+
+
+def choose_memories(
+    view: View, wanted: Wanted, *, progress: Progress | None = None
+) -> list[Logged]:
+    """Return the records of a page of memories; one more than its limit if there is another page.
+
+    Raises:
+        UsageError: As ``list_memories``.
+    """
+    chosen = _filter(wanted)
+    choice = _Choice(wanted, moment_of(view, wanted.as_of))
+    if wanted.sort == CREATED:
+        return _by_moment(view, wanted, chosen, choice)
+    walk = _forwards if wanted.oldest_first else _backwards
+    return walk(view, chosen, choice, wanted.limit + 1, _size(view, wanted), progress)
+
+
+def _size(view: View, wanted: Wanted) -> int:
+    return view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
+
+
+class _Choice:
+    """What a store cannot look for."""
+
+    def __init__(self, wanted: Wanted, moment: str) -> None:
+        self.after = wanted.after
+        self._wanted = wanted
+        self._moment = moment
+        texts = [*wanted.tags, *([wanted.key] if wanted.key is not None else [])]
+        self._texts = [_written(text) for text in texts]
+
+    @property
+    def likely(self) -> Likely | None:
+        """What tells by the bytes of a record whether it could be taken; None where all could."""
+        texts = self._texts
+        return (lambda body: all(text in body for text in texts)) if texts else None
+
+    def takes(self, logged: Logged) -> bool:
+        wanted, entry = self._wanted, logged.model
+        if not isinstance(entry, Entry):
+            return False
+        if wanted.key is not None and key_of(entry) != wanted.key:
+            return False
+        if not set(wanted.tags) <= set(entry.tags):
+            return False
+        return wanted.everything or not has_expired(logged, self._moment)
+
+
+def _written(text: str) -> bytes:
+    """Return a text as it stands in the canonical bytes of a record that has it."""
+    try:
+        return canonical(text)
+    except ValueRefusedError:  # a lone surrogate: no record has it
+        return b"\0"
+
+
+def _filter(wanted: Wanted) -> Filter:
+    for type_ in wanted.types:
+        if type_ not in set(Component):
+            raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
+    if not 1 <= wanted.limit <= MOST:
+        raise UsageError(f"the limit must be 1 to {MOST:,} memories", field="limit")
+    if wanted.as_of is not None and wanted.as_of < 0:
+        raise UsageError("the number of records must not be negative", field="as_of")
+    return Filter(
+        types=frozenset(wanted.types or Component),
+        kinds=None if wanted.kind is None else frozenset({wanted.kind}),
+        user=wanted.user,
+        agent=wanted.agent,
+        run=wanted.run,
+        app=wanted.app,
+        since=None if wanted.since is None else moment_from(wanted.since, "since"),
+        until=None if wanted.until is None else moment_from(wanted.until, "until"),
+        as_of=wanted.as_of,
+        retired=wanted.everything,
+        held=wanted.everything,
+    )
+
+
+def _forwards(
+    view: View,
+    chosen: Filter,
+    choice: _Choice,
+    limit: int,
+    size: int,
+    progress: Progress | None,
+) -> list[Logged]:
+    found = list[Logged]()
+    after = -1 if choice.after is None else choice.after
+    for logged in view.scan(chosen, after=after, likely=choice.likely):
+        if progress is not None:
+            progress(logged.seq, size)
+        if choice.takes(logged):
+            found.append(logged)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _by_moment(view: View, wanted: Wanted, chosen: Filter, choice: _Choice) -> list[Logged]:
+    found = view.by_moment(
+        chosen, oldest_first=wanted.oldest_first, after=wanted.after, likely=choice.likely
+    )
+    return list(islice(filter(choice.takes, found), wanted.limit + 1))
+
+
+def _newest(
+    view: View, chosen: Filter, choice: _Choice, limit: int, progress: Progress | None
+) -> list[Logged]:
+    """Read from the end on: what is older than the page is neither read nor verified."""
+    found, size = list[Logged](), view.head.size
+    for logged in view.newest(chosen, likely=choice.likely):
+        if progress is not None:
+            progress(size - logged.seq, size)
+        if choice.takes(logged):
+            found.append(logged)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _backwards(
+    view: View,
+    chosen: Filter,
+    choice: _Choice,
+    limit: int,
+    size: int,
+    progress: Progress | None,
+) -> list[Logged]:
+    """Look at stretches from the end on, each longer than the last, until there are enough."""
+    if choice.after is None and chosen.as_of is None:
+        return _newest(view, chosen, choice, limit, progress)
+    end = size if choice.after is None else max(0, min(choice.after, size))
+    found, stretch, before = list[Logged](), max(_FIRST_STRETCH, 2 * limit), end
+    while before > 0 and len(found) < limit:
+        start = max(0, before - stretch)
+        rows = view.scan(chosen, after=start - 1, likely=choice.likely)
+        some = deque[Logged](maxlen=limit - len(found))
+        for logged in takewhile(lambda each, end=before: each.seq < end, rows):  # type: ignore[misc]
+            if progress is not None:
+                progress(end - start, end)
+            if choice.takes(logged):
+                some.append(logged)
+        found += reversed(some)
+        before, stretch = start, stretch * _GROWTH
+    return found

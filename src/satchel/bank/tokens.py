@@ -1,0 +1,499 @@
+"""Looking at a capability token: what it says, and whether it holds."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from satchel.bank.connections import has_store, known_owners, opened_store
+from satchel.bank.memory_ids import find_memory
+from satchel.bank.open_bank import OpenBank, is_here, open_bank_in
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.permissions import read_chain, revoked_keys
+from satchel.config.options import (
+    SERVER,
+    OutputFile,
+    OutputOptions,
+    Overwrite,
+    Reason,
+    SigningOptions,
+    Texts,
+    Type,
+)
+from satchel.config.settings import Settings
+from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto.token_chain import MOST_BYTES, Chain, Surroundings, opened_list
+from satchel.crypto.tokens import Clause, Components, Entries, Permission, SignedToken, Tags
+from satchel.errors import (
+    InputError,
+    MalformedError,
+    PermissionRefusedError,
+    RefusedError,
+    UsageError,
+)
+from satchel.ledger.scope import issuers
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.input import reading
+from satchel.runtime.private_files import private_folder
+
+
+class TokenLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one token says."""
+
+    id: str
+    bank: str
+    issuer: str
+    audience: str | None = None
+    """Who may present it; None for whoever has it."""
+
+    permissions: list[str]
+    scope: list[str]
+    """In words, one for each clause; all have to hold."""
+
+    issued_at: str
+    not_before: str
+    expires_at: str
+    parent: str | None = None
+    root_hash: str | None = None
+    state: str | None = None
+    """``active``, ``not yet valid``, ``expired`` or ``revoked``; None where it is unknown."""
+
+
+class TokenChain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a token file allows; its signatures and links are verified."""
+
+    id: str
+    """Of the last token."""
+
+    bank: str
+    audience: str | None = None
+    permissions: list[str]
+    """What all its tokens allow."""
+
+    expires_at: str
+    """When the first of them ends."""
+
+    tokens: list[TokenLine]
+    token: dict[str, Any]
+    """The file itself, as JSON, its names in the order that the file has to have."""
+
+    output: str | None = None
+    """Where it was written."""
+
+    @property
+    def text(self) -> str:
+        """The file's text, which a holder presents; not secret, but for a bearer token."""
+        return canonical(self.token).decode()
+
+
+def chain_told(chain: Chain, output: str | None = None) -> TokenChain:
+    """Return what a chain says."""
+    return TokenChain(
+        id=chain.leaf.id,
+        bank=chain.bank,
+        audience=chain.audience,
+        permissions=sorted(chain.permissions),
+        expires_at=min(token.payload.expires_at for token in chain.tokens),
+        tokens=[line_of(token) for token in chain.tokens],
+        token=msgspec.json.decode(chain.encoded()),
+        output=output,
+    )
+
+
+def line_of(token: SignedToken, state: str | None = None) -> TokenLine:
+    """Return what a token says."""
+    payload = token.payload
+    return TokenLine(
+        id=token.id,
+        bank=payload.bank,
+        issuer=payload.issuer,
+        audience=payload.audience,
+        permissions=[str(each) for each in payload.permissions],
+        scope=[words_of(clause) for clause in payload.scope],
+        issued_at=payload.issued_at,
+        not_before=payload.not_before,
+        expires_at=payload.expires_at,
+        parent=payload.parent,
+        root_hash=None if payload.binding is None else payload.binding.root_hash,
+        state=state,
+    )
+
+
+def words_of(clause: Clause) -> str:
+    """Return a clause of a scope in words."""
+    if isinstance(clause, Components):
+        return "type " + " or ".join(clause.components)
+    if isinstance(clause, Entries):
+        return f"{clause.count or len(clause.ids):,} listed entries"
+    if isinstance(clause, Tags):
+        parts = [("any", clause.any_of), ("all", clause.all_of), ("none", clause.none_of)]
+        return "tags " + ", ".join(f"{word} of {'/'.join(tags)}" for word, tags in parts if tags)
+    return "everything"
+
+
+NOT_FOR_MODELS = {"mcp": "A person decides who may use a memory, not a model."}
+HOLDER = "The holder does this with the token and its key, without the store."
+MOST_LISTED = 10_000
+_MOST_TEXT = 1_000_000
+
+
+def _words(values: Sequence[str]) -> tuple[str, ...]:
+    """Return words that may be joined by commas."""
+    return tuple(word.strip() for each in values for word in each.split(",") if word.strip())
+
+
+def _text(value: Any) -> str:
+    """Return a token's text, or the name of its file."""
+    return canonical(dict(value)).decode() if isinstance(value, Mapping) else str(value)
+
+
+TokenText = Annotated[
+    PathText | Mapping[str, Any],
+    Option(
+        "Token: its JSON, or a file.",
+        argument=True,
+        metavar="TOKEN",
+        values="file",
+        max_length=_MOST_TEXT,
+        parse=_text,
+        is_text_or_object=True,
+        examples=[{"format": "satchel-token/1", "tokens": []}],
+    ),
+]
+_AUDIENCE = "Holder: a did:key, the name of a key known here, or a file."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantOptions(OutputOptions):
+    """What a token allows, where, and until when."""
+
+    permissions: Annotated[
+        Texts,
+        Option(
+            "Permission: read, write, derive, redact, export or rehydrate; several joined by"
+            " commas. Repeatable.",
+            flag="--allow",
+            parse=_words,
+            examples=[["read", "write"]],
+        ),
+    ] = ("read",)
+    entries: Annotated[
+        Texts,
+        Option("Only this memory, by ID or ID prefix. Repeatable.", flag="--entry"),
+    ] = ()
+    types: Annotated[
+        Type | Sequence[Type],
+        Option("Only memories of this type. Repeatable.", flag="--type"),
+    ] = ()
+    any_tags: Annotated[
+        Texts,
+        Option(
+            "Only memories with at least one of these tags. Repeatable.",
+            flag="--any-tag",
+            examples=[["tea"]],
+        ),
+    ] = ()
+    tags: Annotated[
+        Texts, Option("Only memories with all of these tags. Repeatable.", flag="--tag")
+    ] = ()
+    no_tags: Annotated[
+        Texts, Option("Only memories without any of these tags. Repeatable.", flag="--no-tag")
+    ] = ()
+    everything: Annotated[
+        bool,
+        Option("All memories of the bank; of an attenuated token: all that the token covers."),
+    ] = False
+    expires: Annotated[
+        str | None,
+        Option(
+            "Expiry: a time, or 30m, 12h, 7d, 2w from now. Default: 7d; 1h for a bearer token; "
+            "at most that of the parent token.",
+            metavar="TIME",
+            examples=["7d"],
+        ),
+    ] = None
+    not_before: Annotated[
+        str | None,
+        Option("Start of validity: a time or duration. Default: now.", metavar="TIME"),
+    ] = None
+    artifact: Annotated[
+        str | None,
+        Option(
+            "Root hash of the artifact the token is for, instead of the bank.",
+            http=Absent(why="A token for an artifact is issued where the artifact is."),
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenIssueOptions(GrantOptions, SigningOptions):
+    """What a token allows, and for whom."""
+
+    audience: Annotated[str | None, Option(_AUDIENCE, values="key")] = None
+    bearer: Annotated[
+        bool,
+        Option(
+            "Issue a bearer token, which anyone who has it may present. Valid for at most one day."
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAttenuateOptions(GrantOptions):
+    """Which part of a token is handed on, and to whom."""
+
+    token: TokenText
+    _: KW_ONLY
+    audience: Annotated[str, Option(_AUDIENCE, values="key")]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInspectOptions(Options):
+    """Which token to show."""
+
+    token: TokenText
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVerifyOptions(Options):
+    """Which token to verify, and for what."""
+
+    token: TokenText
+    _: KW_ONLY
+    permissions: Annotated[
+        Texts,
+        Option(
+            "Require this permission; several joined by commas. Repeatable.",
+            flag="--may",
+            parse=_words,
+        ),
+    ] = ()
+    entry: Annotated[str | None, Option("Require that it covers this memory: its ID.")] = None
+    revocations: Annotated[
+        PathText | None,
+        Option(
+            "Signed list of revoked tokens, if the bank is elsewhere.",
+            values="file",
+            http=SERVER,
+        ),
+    ] = None
+    artifact: Annotated[str | None, Option("Root hash of the artifact it is presented for.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRevokeOptions(SigningOptions):
+    """Which token to revoke."""
+
+    token: Annotated[
+        PathText,
+        Option(
+            "Token: its ID, an ID prefix, or its file.",
+            argument=True,
+            metavar="TOKEN",
+            max_length=_MOST_TEXT,
+        ),
+    ]
+    _: KW_ONLY
+    reason: Reason = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenListOptions(Options):
+    """Which tokens to list."""
+
+    all: Annotated[bool, Option("Include expired and revoked tokens.")] = False
+    limit: Annotated[int, Option("Maximum number of tokens.", minimum=1, maximum=MOST_LISTED)] = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRevocationsOptions(SigningOptions):
+    """Where to write the revoked tokens, and how long the list is valid."""
+
+    output: OutputFile
+    expires: Annotated[
+        str,
+        Option("Expiry: a time, or 12h, 7d, 2w from now; at most 90 days.", metavar="TIME"),
+    ] = "7d"
+    overwrite: Overwrite = False
+
+
+_Numbers = dict[str, Annotated[int, Meta(ge=1)]]
+_MOST_SEEN = 2**20
+
+
+class TokenVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether a token is valid; truthy when it is."""
+
+    valid: bool
+    code: str | None = None
+    problem: str | None = None
+    """Why it is not."""
+
+    chain: TokenChain
+    checked: list[str]
+    """Where revocations were looked up: ``log``, ``list``; empty for nowhere."""
+
+    notes: list[str] = []
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+    @property
+    def exit_status(self) -> int:
+        """0 when it is valid; 3 otherwise."""
+        return 0 if self.valid else RefusedError.exit_status
+
+
+@operation(
+    TokenInspectOptions,
+    name="token inspect",
+    example="satchel token inspect specialist.token",
+    absent={**NOT_FOR_MODELS, "http": HOLDER},
+)
+def inspect_token(_: Settings | OpenBank, options: TokenInspectOptions) -> TokenChain:
+    """Show what a token allows. Its signatures and links are verified, and nothing else.
+
+    Whether its issuer owns a bank, and what was revoked: `satchel token verify`.
+
+    Args:
+        options: Which token.
+
+    Raises:
+        MalformedError: If it is no token.
+        TokenError: If a signature or a link is not valid.
+    """
+    return chain_told(read_chain(str(options.token)))
+
+
+@operation(
+    TokenVerifyOptions,
+    name="token verify",
+    example="satchel token verify specialist.token --may read",
+    absent=NOT_FOR_MODELS,
+)
+def verify_token(context: Settings | OpenBank, options: TokenVerifyOptions) -> TokenVerdict:
+    """Verify a token: its signatures, its issuer, its times, and that it is not revoked.
+
+    Owners and revocations are those of the bank's log where the bank is here; elsewhere the keys
+    that are trusted for this very bank, and a signed list. Exit status: 0 valid, 3 not valid.
+
+    Args:
+        context: Where banks and trust are.
+        options: Which token, and for what.
+
+    Raises:
+        MalformedError: If it is no token.
+        TokenError: If a signature or a link is not valid, or the list of revocations is not.
+        UsageError: If an entry is asked about and the bank is not here.
+    """
+    settings = context.settings if isinstance(context, OpenBank) else context
+    require_owner(settings, "tokens")
+    chain = read_chain(str(options.token))
+    unknown = sorted(set(texts(options.permissions)) - set(Permission))
+    if unknown:
+        raise UsageError(f"unknown permission {unknown[0]!r}", field="permissions")
+    ended = revoked_keys(settings)
+    with _bank_here(settings, chain.bank) as view:
+        if view is None:
+            owners = known_owners(settings, chain.bank, retired=False)
+            revoked = frozenset[str]()
+        else:
+            owners, revoked = view.authority.owners, view.authority.revoked
+            ended |= view.authority.revoked_keys
+        checked, notes = ([] if view is None else ["log"]), list[str]()
+        revocations = path_text(options.revocations)
+        if revocations is not None:
+            revoked |= _listed(settings, Path(revocations), chain, owners)
+            checked.append("list")
+        if not checked:
+            notes.append("revocations are unknown: the bank is not in this store")
+        around = Surroundings(
+            bank=chain.bank,
+            owners=owners if view is None else issuers(view, chain),
+            moment=now(),
+            revoked=revoked,
+            revoked_keys=ended,
+            artifact=options.artifact,
+        )
+        problem = _problem(chain, options, around, view)
+    return TokenVerdict(
+        valid=problem is None,
+        code=None if problem is None else problem.code,
+        problem=None if problem is None else problem.message,
+        chain=chain_told(chain),
+        checked=checked,
+        notes=notes,
+    )
+
+
+def _problem(
+    chain: Chain, options: TokenVerifyOptions, around: Surroundings, view: View | None
+) -> RefusedError | None:
+    try:
+        chain.require([Permission(each) for each in texts(options.permissions)], around)
+        if options.entry is not None:
+            if view is None:
+                raise UsageError("the bank of the token is not in this store", field="entry")
+            found = find_memory(view, options.entry, "entry").model
+            if not isinstance(found, Entry) or not chain.covers(found):
+                raise PermissionRefusedError("the token does not cover this entry", field="entry")
+    except RefusedError as error:
+        return error
+    return None
+
+
+@contextmanager
+def _bank_here(settings: Settings, bank: str) -> Iterator[View | None]:
+    """Give a view of a bank; None where it is not in the store."""
+    if not has_store(settings):
+        yield None
+        return
+    with opened_store(settings, read_only=True) as store:
+        with store.reading() as reader:
+            is_there = is_here(reader, bank)
+        if not is_there:
+            yield None
+            return
+        with open_bank_in(settings, store, bank).ledger.reading() as view:
+            yield view
+
+
+def _listed(
+    settings: Settings, path: Path, chain: Chain, owners: Collection[str]
+) -> frozenset[str]:
+    """Return the revoked tokens of a list, and remember that it was seen."""
+    with reading(path) as stream:
+        data = stream.read(MOST_BYTES + 1)
+        seen = _seen(settings)
+        least = seen.get(chain.bank, 0)
+        found = opened_list(data, chain.bank, owners, moment=now(), least=least)
+    if found.number > least:
+        private_folder(settings.state)
+        with writing(_path(settings), mode=PRIVATE_FILE) as stream:
+            stream.write(canonical({**seen, chain.bank: found.number}) + b"\n")
+    return frozenset(found.tokens)
+
+
+def _seen(settings: Settings) -> dict[str, int]:
+    """Return the number of the newest list that was seen of each bank."""
+    path = _path(settings)
+    if not path.exists():
+        return {}
+    with suppress(InputError, msgspec.ValidationError), reading(path) as stream:
+        return msgspec.convert(
+            decode_canonical(stream.read(_MOST_SEEN).strip()), resolved(_Numbers)
+        )
+    raise MalformedError("the stored revocation lists are damaged", file=str(path))
+
+
+def _path(settings: Settings) -> Path:
+    return settings.state / "revocations.json"

@@ -1,0 +1,249 @@
+"""Commands whose arguments, options and help an operation declares."""
+
+import dataclasses
+import io
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args, get_origin
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from satchel.cli._console import print_json, state
+from satchel.cli._progress import activity
+from satchel.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
+from satchel.crypto.json_reader import JsonReader
+from satchel.errors import UsageError
+from satchel.ports.operations import Field, Operation, declared, texts
+
+_R = TypeVar("_R")
+
+_STDOUT = "-"
+
+Shown = Callable[[_R], int | None] | Callable[[_R, Any], int | None]
+"""Prints a result for a person; may return the exit status."""
+
+Opens = Callable[..., AbstractContextManager[Any]]
+
+
+def command(
+    group: Group,
+    operation: Operation[Any, Any, ..., _R],
+    show: Shown[_R],
+    *,
+    context: Opens | None = None,
+    bank: Opens | None = None,
+    bank_help: str = BANK.help,
+    label: str | None = "",
+    unit: str = "records",
+    internal: Callable[[Any], Mapping[str, Any]] | None = None,
+    status: Callable[[_R], int] | None = None,
+    extra: type[Any] | None = None,
+    prepare: Callable[..., None] | None = None,
+    choose: Callable[[Any, Any], Any] | None = None,
+) -> None:
+    """Add the command of an operation.
+
+    With ``extra``, its options are one more argument of ``show``, ``context`` and ``bank``.
+
+    Args:
+        group: What it is added to.
+        operation: What it does.
+        show: Prints the result.
+        context: Gives what the operation works on, by its options; the settings by default.
+        bank: Gives the bank that the operation works on, by the value of ``--bank`` and its
+            options.
+        bank_help: What ``--bank`` means, if not the bank to work on.
+        label: Of the progress bar; the operation's name when empty, and no bar when None, as for
+            what runs until somebody ends it.
+        unit: What the operation counts, where it reports progress: ``records`` or ``bytes``.
+        internal: Returns what the command line supplies besides the options, other than the keys of
+            owners (``owner``, ``owners``), whose passphrases are asked for where they are needed.
+        status: Returns the exit status for a result.
+        extra: An options class of what only the command line offers, such as where to read from.
+        prepare: Changes the values of the options by those of ``extra``. What it enters into
+            ``state.held`` stays open until the operation is done.
+        choose: Completes the options once it is open what the operation works on, such as by asking
+            at a terminal.
+
+    An option ``output`` may be ``-``, standard output; with an option ``propose``, what more owners
+    have to sign is written to a file.
+    """
+    offered, views = operation.offered("cli"), cast("Callable[..., int | None]", show)
+    more_fields = () if extra is None else declared(cast("Any", extra))
+    reports = label is not None and any(field.name == "progress" for field in operation.fields)
+
+    def run(**values: Any) -> int:
+        as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
+        given = _given(offered, values)
+        more = () if extra is None else (extra(**_given(more_fields, values)),)
+        with ExitStack() as state.held:
+            held = state.held
+            if prepare is not None:
+                prepare(given, *more)
+            output = given.get("output")
+            if given.get("propose") is not None:
+                held.enter_context(_proposed(given["propose"], as_json=as_json))
+            if output is not None:
+                given["output"] = held.enter_context(_output(output))
+            if label is not None and not as_json:
+                tell = held.enter_context(activity.shown(label or operation.name, unit))
+                given |= {"progress": tell} if reports else {}
+            options = operation.options(**given)
+            supplied_here = _internal(operation, options, internal)
+            there = held.enter_context(_opened(bank, context, wanted_bank, (options, *more)))
+            options = options if choose is None else choose(there, options)
+            result = operation.run(there, options, **supplied_here)
+        if output == _STDOUT:
+            result = _on_stdout(result)
+        shown = _print(operation.json(result)) if as_json else views(result, *more)
+        return (shown or 0) if status is None else status(result)
+
+    general = (JSON,) if bank is None else (dataclasses.replace(BANK, help=bank_help), JSON)
+    named = [field for field in more_fields if field.option.argument and field.is_required]
+    others = _ordered((*offered, *(field for field in more_fields if field not in named)))
+    parameters = (*map(_parameter, (*named, *others)), *general)
+    text = f"{operation.help}\n\nExample: `{operation.example}`"
+    cast("Any", run).__operation__ = operation
+    group.commands[operation.name.rpartition(" ")[2]] = Command(run, text, parameters)
+
+
+def _opened(
+    bank: Opens | None, context: Opens | None, wanted: str | None, options: tuple[Any, ...]
+) -> AbstractContextManager[Any]:
+    if bank is not None:
+        return bank(wanted, *options)
+    return nullcontext(state.settings) if context is None else context(*options)
+
+
+def _on_stdout(result: Any) -> Any:
+    """Return a result that names standard output as what was written, itself or in its export."""
+    if hasattr(result, "export"):
+        return replace(result, export=_on_stdout(result.export))
+    if hasattr(result, "output_path"):
+        return replace(result, output_path=_STDOUT)
+    return replace(result, output=_STDOUT)
+
+
+def _print(value: Any) -> int:
+    if value is not None:  # what a server says is said while it serves
+        print_json(value)
+    return 0
+
+
+def _given(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as the operation takes them."""
+    given = [field for field in fields if values[field.name] is not None]
+    return {field.name: _value(field, values[field.name]) for field in given}
+
+
+def _internal(
+    operation: Operation[Any, Any, ..., Any],
+    options: Any,
+    internal: Callable[[Any], Mapping[str, Any]] | None,
+) -> dict[str, Any]:
+    """Return what the operation takes besides its options: keys of owners, and the like."""
+    found = dict[str, Any]()
+    if operation.internal & {"owner", "owners"}:
+        from satchel.cli._options import owner_key, owner_keys
+
+        found["owner"] = partial(owner_key, getattr(options, "signing_key", None))
+        if "owners" in operation.internal:
+            found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
+    if "permission" in operation.internal:
+        from satchel.config.path_permissions import OWN
+
+        found["permission"] = OWN
+    found |= {} if internal is None else internal(options)
+    return {name: each for name, each in found.items() if name in operation.internal}
+
+
+def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
+    from satchel.cli._options import proposed
+
+    return proposed(Path(path), as_json=as_json)
+
+
+def _output(path: str) -> AbstractContextManager[Path]:
+    from satchel.cli._streams import output_file
+
+    return output_file(Path(path))
+
+
+def _ordered(offered: tuple[Field, ...]) -> list[Field]:
+    """Return options as the help lists them: those that have to be given first."""
+    return sorted(offered, key=lambda field: not field.is_required)
+
+
+def _value(field: Field, value: Any) -> Any:
+    """Return what a person wrote as the option takes it: JSON is read, lists are tuples."""
+    if field.scalar is dict:
+        return _mapping(field, value)
+    if field.scalar is object:
+        return _json(value, field.flag)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
+    """Return NAME=TEXT pairs and JSON objects as one object."""
+    result = dict[str, Any]()
+    for each in given:
+        value: Any
+        if each.lstrip().startswith("{"):
+            result |= _json(each, field.flag)
+            continue
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
+            )
+        if name in result and _takes_several(field.annotation):
+            before = result[name]
+            value = [*(before if isinstance(before, list) else [before]), value]
+        result[name] = value
+    return result
+
+
+def _takes_several(annotation: Any) -> bool:
+    """Return whether a name of a mapping may have several values."""
+    value = get_args(annotation)[-1]
+    return any(get_origin(each) in (Sequence, list) for each in get_args(value))
+
+
+def _json(text: str, name: str) -> Any:
+    reader = JsonReader(io.BytesIO(text.encode("utf-8", "surrogateescape")), name)
+    value = reader.value()
+    reader.end()
+    return value
+
+
+def _help(field: Field) -> str:
+    """Return the help of an option, with its bounds."""
+    least, most = field.option.minimum, field.option.maximum
+    if least is not None and most is not None:
+        return f"{field.option.help} {least:,} to {most:,}."
+    return field.option.help
+
+
+def _parameter(field: Field) -> Parameter:
+    option = field.option
+    # Choices and bounds are the operation's to judge: its errors name the field, and are the same
+    # on each interface.
+    is_text = bool(field.choices) or field.scalar in (dict, object)
+    is_many = field.is_many or field.scalar is dict
+    on, _, off = field.flag.partition("/")
+    has_default = not (is_many or field.is_required or field.default is UNSET)
+    return Parameter(
+        name=field.name,
+        type="text" if is_text else TYPE_NAMES.get(field.scalar, "text"),
+        help=option.help if option.argument else _help(field),
+        flags=[] if option.argument else [on, *([option.short] if option.short else [])],
+        off=[off] if off and not option.argument else [],
+        metavar=option.metavar or "|".join(field.choices),
+        default=field.default if has_default else option.cli_default or None,
+        is_many=is_many,
+        is_required=field.is_required and not option.cli_default,
+        values=option.values or "|".join(field.choices),
+    )

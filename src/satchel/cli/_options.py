@@ -1,0 +1,161 @@
+"""Options that several commands share, and the owner's key that some of them need."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import click
+
+from satchel.bank.owners import Matter, write_proposal
+from satchel.bank.signing_keys import signing_key
+from satchel.cli import _passphrase
+from satchel.cli._console import count, line, message, print_json, print_text, short, state
+from satchel.cli._tree import Option
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import ThresholdError
+from satchel.ports.losses import Loss, Refused
+from satchel.receipts.page import plan_page
+from satchel.receipts.plans import TransferPlan
+
+_MOST_SHOWN = 5
+_SHOWN = 10
+
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
+InBank = Annotated[
+    str | None,
+    Option(
+        "--bank",
+        help="Bank name, ID or unique ID prefix. Default: the default bank.",
+        values="bank",
+    ),
+]
+
+
+def owner_key(name: str | None) -> SigningKey:
+    """Return an owner's key, which is asked for its passphrase, or made on first use."""
+    settings = state.settings
+    if settings.token is not None:
+        return signing_key(settings)[0]
+    wanted = name or settings.options.keys.name
+    there = wanted in settings.keyring.names()
+    needed = there and settings.keyring.read(wanted).protected
+    passphrase = _passphrase.existing(needed=needed) if needed else None
+    key, made = signing_key(settings, name, passphrase=passphrase)
+    if made:
+        message(f"created the signing key {wanted!r}. Keep a copy elsewhere: {export_of(wanted)}")
+    return key
+
+
+def export_of(name: str) -> str:
+    """Return the command that copies a signing key to a file."""
+    return shlex.join(["satchel", "key", "export", name, "--secret", "-o", f"{name}.key.json"])
+
+
+def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey, ...]:
+    """Return an owner's key, and those of others who sign with it."""
+    return (owner_key(name), *(owner_key(one) for one in also or ()))
+
+
+def tell_refused(refused: Sequence[Refused]) -> None:
+    """Name the first bad records that were skipped."""
+    for one in refused[:_SHOWN]:
+        place = f"line {one.line}" if one.line is not None else f"record {one.field}"
+        message(f"  {place}: {one.message}")
+    if len(refused) > _SHOWN:
+        message("  more: --json")
+
+
+def tell_receipts(receipts: list[str], unaccepted: int) -> int:
+    """Say where the receipts are, and return the exit status for what was lost."""
+    for identity in receipts[:_MOST_SHOWN]:
+        message(f"receipt: satchel receipt show {short(identity)}")
+    if len(receipts) > _MOST_SHOWN:
+        message(f"and {len(receipts) - _MOST_SHOWN:,} more: satchel receipt list")
+    if unaccepted:
+        message(f"{count(unaccepted, 'value')} lost. To accept the loss: --accept-loss FIELD")
+    return int(bool(unaccepted))
+
+
+def tell_default(names: Sequence[str]) -> None:
+    """Name the default bank of a store that was written."""
+    for name in names:
+        message(f"{name} is the default bank there, by a choice that this home stores")
+
+
+def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
+    """Name what is lost."""
+    if not losses:
+        return
+    total = sum(loss.count for loss in losses)
+    verb = "would be lost" if dry_run else "lost"
+    message(f"{count(total, 'value')} {verb}:", style="yellow")
+    for loss in losses:
+        where = f" (such as {loss.examples[0]})" if loss.examples else ""
+        message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
+
+
+def show_plan(plan: TransferPlan) -> None:
+    """Print what a transfer would do, on a page."""
+    print_text(plan_page(plan))
+
+
+def tell_secrets(found: Mapping[str, int], kept: int) -> None:
+    """Say which secrets were met, never what they are."""
+    if not found:
+        return
+    what = ", ".join(f"{number:,} {kind}" for kind, number in found.items())
+    done = "kept as they are; --scrub-secrets replaces them" if kept else "replaced"
+    message(f"secrets: {what}; {done}")
+
+
+_NEXT = "Each owner signs it: satchel bank owner sign FILE. Then: satchel bank owner enact FILE"
+
+
+@contextmanager
+def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
+    """Write what more owners have to sign, where that was asked for; nothing is decided then."""
+    try:
+        yield
+    except ThresholdError as error:
+        if path is None:
+            raise
+        write_proposal(state.settings, path, error.drawn)
+        message(error.message)
+        if as_json:
+            print_json({"proposed": str(path)})
+        else:
+            tell_proposal(str(path))
+        raise click.exceptions.Exit(0) from None
+
+
+def tell_proposal(path: str) -> None:
+    """Print where a proposal is, and what comes next."""
+    line(path)
+    message(_NEXT)
+
+
+def show_matters(matters: Sequence[Matter]) -> None:
+    """Say in words what is proposed, and who signed it."""
+    for one in matters:
+        line(_WORDS.get(one.action, one.action))
+        for name, value in one.about.items():
+            line(f"  {name}: {value}")
+        line(f"  bank: {one.bank}")
+        line(f"  {count(len(one.signed_by), 'signature')}")
+        for key in one.signed_by:
+            line(f"    {key}")
+
+
+_WORDS = {
+    "writer_added": "Allow a machine to add to the bank",
+    "renamed": "Rename the bank",
+    "key_succession": "Replace the key of an owner",
+    "key_retired": "Retire a key",
+    "key_revoked": "Revoke a key",
+    "owner_added": "Add an owner",
+    "threshold_set": "Set how many owners must sign",
+    "rollback_accepted": "Accept that records seen earlier are lost",
+    "restored": "Resume from a backup",
+}

@@ -1,0 +1,230 @@
+"""How conversations are printed."""
+
+import json
+import shutil
+
+from satchel.cli._console import count, dim, gist, line, message, safe, short, table
+from satchel.cli._options import tell_secrets
+from satchel.model.text import spoken_in
+from satchel.model.values import Json
+from satchel.sessions.branches import Forked
+from satchel.sessions.distillation import Distilled
+from satchel.sessions.queries import Conversation, SessionList, SessionsDiff
+from satchel.sessions.record import Recorded
+from satchel.sessions.views import CheckpointShown, MessageShown, SessionShown, StateShown
+
+_COLUMNS, _LEAST_NAME, _DEEPEST = 80, 8, 6
+
+
+def show_recorded(result: Recorded, _: object = None) -> None:
+    """Print the ID of the conversation, and what was added to it."""
+    line(result.session)
+    more = f", {count(result.changes, 'change')} of state" if result.changes else ""
+    message(f"added {count(result.messages, 'message')}{more}; total {result.total:,}")
+    tell_secrets(result.secrets, result.secrets_kept)
+
+
+def show_list(result: SessionList) -> None:
+    """Print conversations as a tree."""
+    if result.sessions:
+        show_tree(result.sessions)
+    else:
+        message("No conversations yet. Record one: satchel session record FILE")
+    if result.more:
+        message(f"Showing the {len(result.sessions):,} newest. More: --limit")
+
+
+def show_changed(result: SessionShown) -> None:
+    """Print a conversation that was renamed or archived."""
+    line(f"{short(result.id)}  ", result.name or "", "  archived" if result.archived else "")
+
+
+def show_conversation(result: Conversation) -> None:
+    """Print the last messages of a conversation, and its state."""
+    session = result.session
+    line(f"{short(session.id)}  ", session.name or "", f"  {count(result.number, 'message')}")
+    if session.origin is not None:
+        line("from: ", from_of(session))
+    show_state(result.state)
+    if result.left_out:
+        line(f"... {count(result.left_out, 'earlier message')}")
+    show_messages(result.messages)
+    if result.checkpoints:
+        show_checkpoints(result.checkpoints)
+    if result.memories_later:
+        message(f"memories made later: {result.memories_later:,}")
+
+
+def show_diff(result: SessionsDiff) -> None:
+    """Print where two conversations part."""
+    line(f"in both: {count(result.common, 'message')}")
+    for side in (result.one, result.other):
+        name = side.session.name or ""
+        line(f"{short(side.session.id)}  ", name, f"  {count(side.messages, 'message')} of its own")
+        if side.first:
+            show_messages(side.first)
+    if not result.same_state:
+        line("the state beside the messages differs")
+
+
+def show_fork(result: Forked) -> None:
+    """Print the ID of a fork."""
+    line(result.id)
+    source = short(result.source)
+    message(f"{result.name or 'fork'}: {count(result.messages, 'message')} of {source}")
+    if result.memories_later:
+        state = "not recalled by it" if result.memories == "as-of" else "recalled by it"
+        message(f"memories made later: {result.memories_later:,}, {state}")
+
+
+def show_distillation(result: Distilled) -> None:
+    """Print the memories of a distillation."""
+    verb = "would be stored" if result.dry_run else "stored"
+    line(
+        f"distillation {result.number}: messages {result.after + 1:,} to {result.up_to:,},"
+        f" {count(len(result.memories), 'memory')} {verb}"
+    )
+    if result.memories:
+        table(
+            ["kind", "memory"],
+            [[dim(each.kind), safe(gist(each.text))] for each in result.memories],
+        )
+    if result.left_out:
+        message(f"dropped: {count(result.left_out, 'finding')} of {result.model}, not valid")
+    if result.summary:
+        line("summary: ", safe(gist(result.summary)))
+    if result.checkpoint:
+        line("checkpoint: ", short(result.checkpoint))
+    if result.receipt:
+        line("receipt: ", short(result.receipt))
+    tell_secrets(result.secrets, result.secrets_kept)
+
+
+def show_checkpoint(result: CheckpointShown) -> None:
+    """Print the ID of a checkpoint."""
+    line(result.id)
+    message(f"{result.name or 'checkpoint'} at message {result.number:,}")
+
+
+def show_tree(sessions: list[SessionShown]) -> None:
+    """Print sessions, each fork below what it is from, with the message that it begins after.
+
+    Names are cut to what a line has room for, 80 columns where there is no terminal; the rest
+    that a terminal has room for is when something was last said.
+    """
+    from rich.cells import cell_len
+
+    rows = [_row(one) for one in sessions]
+    head = ["session", "name", "messages", "from message", "about", "last"]
+    width = shutil.get_terminal_size((_COLUMNS, 1)).columns
+    widths = [max(cell_len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head))]
+    widths[-1] -= 2
+    if width < sum(widths):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+        widths[-2:] = [widths[-2] - 2]
+    room = max(_LEAST_NAME, width - sum(widths) + widths[1] - 2)
+    shown = [[one[0], _fitted(one[1], room), one[2], *map(dim, one[3:])] for one in rows]
+    table(head, shown)
+
+
+def _row(one: SessionShown) -> list[str]:
+    depth = one.depth - 1
+    indent = "  " * min(depth, _DEEPEST) + (f"+{depth - _DEEPEST}" if depth > _DEEPEST else "")
+    marks = [
+        "archived" if one.archived else "",
+        "as-of" if one.memories == "as-of" else "",
+        count(one.checkpoints, "point") if one.checkpoints else "",
+        one.provider or "",
+    ]
+    begins, origin = "", one.origin
+    if origin is not None:
+        begins = f"{origin.number:,}" + (" (checkpoint)" if origin.checkpoint else "")
+    return [
+        (indent + "└ " if one.depth else "") + short(one.id),
+        gist(one.name or ""),
+        f"{one.messages:,}",
+        begins,
+        ", ".join(mark for mark in marks if mark),
+        (one.last_at or "")[:16].replace("T", " "),
+    ]
+
+
+def _fitted(text: str, room: int) -> str:
+    """Return as much of a text as so many columns show."""
+    from rich.cells import cell_len, set_cell_size
+
+    whole = safe(text).plain
+    return whole if cell_len(whole) <= room else set_cell_size(whole, room - 1).rstrip() + "…"
+
+
+def from_of(one: SessionShown) -> str:
+    """Return where a fork begins, in words; empty for what is none."""
+    if one.origin is None:
+        return ""
+    at = f"message {one.origin.number:,}" if one.origin.number else "its beginning"
+    mark = "checkpoint, " if one.origin.checkpoint else ""
+    return f"{short(one.origin.session)} at {mark}{at}"
+
+
+def show_messages(messages: list[MessageShown]) -> None:
+    """Print messages, one line each."""
+    table(
+        ["number", "role", "message", "id"],
+        [
+            [dim(f"{one.number:,}"), one.role or "", safe(gist(said(one))), dim(short(one.id))]
+            for one in messages
+        ],
+    )
+
+
+def said(one: MessageShown) -> str:
+    """Return what a message says, or that it says it otherwise than in words."""
+    content = one.content
+    if content is None:
+        return f"({', '.join(sorted(one.more))})" if one.more else ""
+    if isinstance(content, str):
+        return content
+    parts = [one.text or "", *(f"[{name}]" for name in one.attachments)]
+    is_plain = bool(one.attachments) or spoken_in(content) is not None
+    return " ".join(filter(None, parts)) if is_plain else json_of(content)
+
+
+def show_state(state: StateShown) -> None:
+    """Print what is kept beside messages, where there is something."""
+    if state.thread_summary:
+        line("summary: ", safe(gist(state.thread_summary)))
+    if state.working_state is not None:
+        line("working state: ", safe(gist(json_of(state.working_state))))
+    for note in state.notes:
+        line(f"note ({note.category}): ", safe(gist(note.content)))
+
+
+def show_checkpoints(checkpoints: list[CheckpointShown]) -> None:
+    """Print points that can be returned to."""
+    if not checkpoints:
+        message("No checkpoints yet. Create one: satchel session checkpoint create SESSION")
+        return
+    table(
+        ["checkpoint", "name", "at", "why", "made"],
+        [
+            [
+                short(one.id),
+                gist(one.name or ""),
+                f"message {one.number:,}",
+                why_of(one),
+                dim((one.created_at or "")[:16].replace("T", " ")),
+            ]
+            for one in checkpoints
+        ],
+    )
+
+
+def why_of(one: CheckpointShown) -> str:
+    """Return why a checkpoint was made, in words."""
+    number = (one.distillation or {}).get("number")
+    return f"distillation {number}" if one.distillation is not None else one.why
+
+
+def json_of(value: Json) -> str:
+    """Return JSON on one line."""
+    return json.dumps(value, ensure_ascii=False)

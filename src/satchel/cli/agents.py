@@ -1,0 +1,180 @@
+"""``satchel agent``: whole agents, exported to one file and imported from one."""
+
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from satchel.agents import operations
+from satchel.agents.agents import Agent, AgentLine
+from satchel.agents.export import AgentExported
+from satchel.agents.imports import AgentImported, OnAgent
+from satchel.cli._console import count, facts, line, message, size, state, table
+from satchel.cli._operations import command
+from satchel.cli._options import show_losses, tell_receipts, tell_secrets
+from satchel.cli._tree import Group
+
+_SHOWN, _MOST_ACTIVE = 10, 20
+
+
+def show_list(result: list[AgentLine]) -> None:
+    """Print agents as a table."""
+    if not result:
+        message("No agents yet. Each is a table [agents.ID] of the configuration.")
+        return
+    rows: list[list[object]] = [
+        [each.id, each.name, each.bank, each.workspace or "", _state(each)] for each in result
+    ]
+    table(["agent", "name", "bank", "workspace", "state"], rows)
+
+
+def _state(agent: AgentLine) -> str:
+    return agent.problem or ("archived" if agent.archived else "active")
+
+
+def show_agent(result: Agent) -> None:
+    """Print what an agent consists of."""
+    facts(
+        [
+            ("agent", result.id),
+            ("name", result.name),
+            ("model", result.model or "not set"),
+            ("bank", result.bank),
+            ("workspace", result.workspace or "none"),
+            ("active", "no, archived" if result.archived else "yes"),
+            ("settings", ", ".join(sorted(result.config)) or "none"),
+        ]
+    )
+
+
+def show_exported(done: AgentExported) -> int:
+    """Print what an export wrote, and what it left out."""
+    told = done.export
+    would = "would write " if told.dry_run else ""
+    line(f"{done.agent} -> {told.format}: {would}", count(told.entries, "memory"))
+    facts(
+        [
+            ("messages", f"{done.messages:,} of {done.messages_there:,}"),
+            ("files", f"{done.texts:,} with text, {done.binaries:,} others"),
+        ]
+    )
+    if told.output_bytes is not None:
+        written = f"{told.output}  {size(told.output_bytes)}  {told.output_digest}"
+        facts([("written", written)])
+    if told.signed_by:
+        facts([("signed by", told.signed_by)])
+    if done.lossless:
+        message("The file includes the whole agent.")
+    for one in done.report["omittedSections"]:
+        if one["count"]:
+            message(f"not included: {one['count']:,} of {one['section']}: ", one["reason"])
+    for one in done.report["truncations"]:
+        what = one["section"].rpartition(".")[2]
+        message(
+            f"cut: the last {one['kept']:,} of {one['original']:,} {what}; --full includes them all"
+        )
+    for file in done.left_out[:_SHOWN]:
+        message("  ", file.path, ": ", file.reason)
+    tell_secrets(told.secrets, told.secrets_kept)
+    for note in told.notes:
+        message("note: ", note)
+    show_losses(told.losses, dry_run=told.dry_run)
+    return tell_receipts([told.receipt] if told.receipt else [], told.unaccepted)
+
+
+_CONFLICTS = {
+    "renamed": "with the id of another one, stored beside it under a new id",
+    "skipped": "other versions of what the bank has, skipped",
+}
+"""What became of things that have one id and say something else."""
+
+
+def show_imported(done: AgentImported) -> int:
+    """Print what became of an agent."""
+    if done.how == "known":
+        line(f"{done.agent}: this file was imported before; nothing changed")
+        return 0
+    would = "would be" if done.dry_run else "is now"
+    line(f"{done.came_as} {would} {done.agent} ({done.how})")
+    facts(_rows_of(done))
+    for name in done.files.differ[:_SHOWN]:
+        message("kept, although the file has other text: ", name)
+    for path in done.files.active[:_MOST_ACTIVE]:
+        message(f"not written, since a tool would run or obey it: {path}", style="yellow")
+    if done.files.active:
+        message(
+            f"{len(done.files.active):,} such files; to write them, review the file, then: "
+            "satchel undo, and import with --active-files"
+        )
+    if done.files.not_in_file:
+        message(f"binary files without their contents: {len(done.files.not_in_file):,}")
+    if done.lossless is False:
+        message("The file does not include the whole agent: see its exportMetadata.")
+    told = done.memory
+    for note in [*done.notes, *(told.notes if told is not None else ())]:
+        message("note: ", note)
+    if told is not None:
+        show_losses(told.losses)
+        tell_secrets(told.secrets, told.secrets_kept)
+    return 0 if told is None else tell_receipts(told.receipts, told.unaccepted)
+
+
+def _rows_of(done: AgentImported) -> list[tuple[str, object]]:
+    told, files = done.memory, done.files
+    rows: list[tuple[str, object]] = [("bank", done.bank)]
+    banks = told.banks if told is not None else []
+    rows.append(("memory", f"{sum(one.done.added + one.done.others for one in banks):,} records"))
+    for name, words in _CONFLICTS.items():
+        count = sum(getattr(one.done, name) + getattr(one.done, f"others_{name}") for one in banks)
+        if count:
+            rows.append(("", f"{count:,} {words}"))
+    near = sum(one.done.near for one in banks)
+    if near:
+        rows.append(("", f"{near:,} skipped: others are nearly the same; see --near-duplicates"))
+    if files.folder:
+        rows.append(("files", f"{files.written:,} in {files.folder}"))
+    if files.kept:
+        rows.append(("", f"the previous folder is now {files.kept}"))
+    if done.undo is not None:
+        undo = ["satchel", "undo", done.undo[:23], "--bank", done.bank]
+        rows.append(("undo", shlex.join(undo)))
+    return rows
+
+
+agent = Group(help="Manage whole agents: memory, conversations, files and settings.")
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    app.add(agent, name="agent")
+
+
+def _asking(_: object) -> dict[str, Any]:
+    can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not state.json
+    return {"ask": _ask if can_ask else None}
+
+
+def _ask(wanted: str) -> OnAgent:
+    choices = [each.value for each in OnAgent if each is not OnAgent.PROMPT]
+    question = f"There is an agent {wanted} already: {', '.join(choices)}?"
+    answer = click.prompt(question, default="fail", err=True)
+    return OnAgent(answer) if answer in choices else OnAgent.FAIL
+
+
+command(agent, operations.list_agents, show_list)
+command(agent, operations.show_agent, show_agent)
+command(
+    agent,
+    operations.export_agent,
+    show_exported,
+    label="exporting",
+    status=lambda result: int(bool(result.export.unaccepted)),
+)
+command(
+    agent,
+    operations.import_agent,
+    show_imported,
+    internal=_asking,
+    status=lambda result: int(result.memory is not None and bool(result.memory.unaccepted)),
+)

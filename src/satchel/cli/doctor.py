@@ -1,0 +1,143 @@
+"""``formats``, ``doctor`` and ``config``: what is here and how it is set up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from rich.text import Text
+
+from satchel.admin.doctor import Configuration, doctor, show_config
+from satchel.bank.checks import Check
+from satchel.cli._console import facts, line, message, print_text, table
+from satchel.cli._operations import command
+from satchel.cli._tree import Group
+from satchel.config.settings import Settings
+from satchel.errors import UsageError
+from satchel.ports.operations import Option, Options, operation
+from satchel.transfer.conversion_operations import list_formats
+
+_PROBLEM = 1
+_STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}
+
+config = Group(help="Show settings, and where each comes from.")
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    command(app, list_formats, _show_formats, extra=Length)
+    command(app, print_completion, lambda made: print_text(made.script + "\n"))
+    command(app, doctor, _show_checks, label="verifying", status=_status)
+    app.add(config, name="config")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length(Options):
+    """How much to show."""
+
+    long: Annotated[bool, Option("Show versions and what each format cannot hold.")] = False
+
+
+def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
+    if length.long or len(found) == 1:
+        for each in found:
+            line(f"{each['name']}: {each['title']}")
+            facts(
+                (label.replace("_", " "), value if isinstance(value, str) else _plain(value))
+                for label, value in each.items()
+                if value not in ("", [], None) and label != "name"
+            )
+        return
+    table(
+        ["name", "direction", "streams", "lossless", "compared", "title"],
+        [[each["name"], *_row(each)] for each in found],
+    )
+    message("Versions, and what each format cannot hold: satchel formats --long")
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionOptions(Options):
+    """For which shell."""
+
+    shell: Annotated[Literal["bash", "zsh", "fish"], Option("Shell.", argument=True)]
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A script that makes a shell complete commands."""
+
+    shell: str
+    script: str
+
+
+_SHELL = "A shell needs it on the command line only."
+
+
+@operation(
+    CompletionOptions,
+    name="completion",
+    example="satchel completion bash >> ~/.bashrc",
+    absent={"python": _SHELL, "http": _SHELL, "mcp": _SHELL},
+)
+def print_completion(_: Settings, options: CompletionOptions) -> Completion:
+    """Print the script that makes a shell complete commands, options, banks and formats.
+
+    For bash, add the output to ~/.bashrc; for zsh, to ~/.zshrc; for fish, save it as
+    ~/.config/fish/completions/satchel.fish.
+    """
+    import click
+    from click.shell_completion import get_completion_class
+
+    from satchel.cli._parser import COMPLETION
+
+    kind = get_completion_class(options.shell)
+    if kind is None:
+        raise UsageError(f"click has no completion for {options.shell}", field="shell")
+    script = kind(click.Group("satchel"), {}, "satchel", COMPLETION).source()
+    return Completion(shell=options.shell, script=script)
+
+
+def _row(found: dict[str, Any]) -> list[object]:
+    lossless = found["writes"] and not found["lost_on_writing"]
+    return [
+        "read, write" if found["writes"] else "read",
+        "yes" if found["streams"] else "",
+        "yes" if lossless else "",
+        found["checked"],
+        found["title"],
+    ]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return (
+        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    )
+
+
+def _show_checks(checks: Sequence[Check]) -> None:
+    table(
+        ["state", "check", "detail"],
+        [[Text(check.state, _STYLE[check.state]), check.name, check.detail] for check in checks],
+    )
+    for check in checks:
+        if check.hint:
+            message(f"{check.name}: {check.hint}")
+
+
+def _status(checks: Sequence[Check]) -> int:
+    return _PROBLEM if any(check.state == "problem" for check in checks) else 0
+
+
+def _show_config(found: Configuration) -> None:
+    message(f"file: {found.file}{'' if Path(found.file).exists() else ' (there is none)'}")
+    for note in found.notes:
+        message("note: ", note)
+    table(
+        ["setting", "value", "from", "variable"],
+        [[each.name, each.value, each.origin, each.variable] for each in found.values],
+    )
+
+
+command(config, show_config, _show_config)

@@ -1,0 +1,49 @@
+"""``satchel embed`` and ``satchel duplicates``."""
+
+from contextlib import AbstractContextManager
+
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.cli._console import count, facts, gist, line, message, short, state
+from satchel.cli._operations import command
+from satchel.cli._tree import Group
+from satchel.recall.duplicates import Duplicates, duplicates
+from satchel.recall.embedding import Embedded, embed_bank
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    command(app, embed_bank, show_embedded, bank=_to_write, label="embedding")
+    command(app, duplicates, show_duplicates, bank=_to_read, label="comparing")
+
+
+def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank)
+
+
+def _to_write(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=True)
+
+
+def show_embedded(result: Embedded) -> None:
+    """Print how many vectors were computed."""
+    model = f"{result.model}, {result.dimensions:,} dimensions, generation {result.generation}"
+    rows: list[tuple[str, object]] = [
+        ("computed", count(result.made, "vector")),
+        ("unchanged", f"{result.kept:,}"),
+        ("model", model),
+    ]
+    if result.dropped:
+        rows.append(("dropped", f"{result.dropped:,} of the previous generation"))
+    facts(rows)
+    for note in result.notes:
+        message("note: ", note)
+
+
+def show_duplicates(result: Duplicates) -> None:
+    """Print each duplicate below the memory that it repeats."""
+    for pair in result.pairs:
+        line(f"{pair.similarity:.3f}  {short(pair.memory.id)}  ", gist(pair.memory.text))
+        line(f"   like  {short(pair.like.id)}  ", gist(pair.like.text))
+    left = result.found - len(result.pairs)
+    more = f"; {left:,} are not shown: --limit" if left else ""
+    message(f"{result.found:,} of {count(result.memories, 'memory')} repeat another one{more}")

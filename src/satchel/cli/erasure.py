@@ -1,0 +1,188 @@
+"""``satchel erase``, ``prune`` and ``everything``: what has to go, and what is known."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import click
+
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.cli._console import count, line, message, short, size, state
+from satchel.cli._operations import command
+from satchel.cli._progress import activity
+from satchel.cli._streams import NAME
+from satchel.cli._tree import Group
+from satchel.erasure.erase import Erased, erase
+from satchel.erasure.options import EraseOptions, PruneMemoryOptions
+from satchel.erasure.prune import Pruned, prune_memories
+from satchel.erasure.report import Everything, report_everything
+from satchel.errors import UsageError
+from satchel.ports.operations import Option, Options
+
+_SHOWN = 10
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    command(
+        app,
+        erase,
+        _show,
+        bank=_to_erase,
+        label="erasing",
+        extra=Confirmation,
+        status=_status,
+    )
+    command(app, prune_memories, _show_pruned, bank=_to_prune, label="pruning")
+    command(
+        app,
+        report_everything,
+        _show_everything,
+        bank=_to_read,
+        label="reading",
+        prepare=_to_standard_output,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation(Options):
+    """Whether a person is asked."""
+
+    yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
+
+
+@contextmanager
+def _to_erase(
+    bank: str | None, options: EraseOptions, confirmation: Confirmation
+) -> Iterator[OpenBank]:
+    """Open a bank, and ask a person whether what would be erased may be."""
+    is_asked = not confirmation.yes and not options.dry_run
+    if is_asked:
+        _require_person()
+    with opened_bank(state.settings, bank, writes=not options.dry_run) as opened:
+        if is_asked:
+            _show_plan(erase.run(opened, replace(options, dry_run=True, progress=None)))
+            _ask()
+        yield opened
+
+
+def _show(done: Erased, _: Confirmation) -> None:
+    if done.dry_run:
+        _show_plan(done)
+    else:
+        _show_erased(done)
+
+
+def _status(done: Erased) -> int:
+    return 0 if done.dry_run else done.exit_status
+
+
+def _require_person() -> None:
+    """Refuse to erase where nobody can be asked whether it may be."""
+    if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("erasing needs a confirmation", hint="Add --yes, or see --dry-run.")
+
+
+def _ask() -> None:
+    message("This cannot be undone. Erase it? Type yes:")
+    with activity.hidden():
+        answer = sys.stdin.readline().strip().lower()
+    if answer != "yes":
+        raise click.Abort
+
+
+def _show_plan(plan: Erased) -> None:
+    line(f"{count(plan.erased, 'record')} would be erased: {plan.chosen:,} named")
+    _show_kinds(plan)
+    if plan.derived_left:
+        such = ", ".join(short(one) for one in plan.derived_examples[:_SHOWN])
+        left = count(plan.derived_left, "record")
+        line(f"{left} derived from it would stay; --cascade includes them")
+        line(f"  such as {such}")
+    _show_arriving(plan)
+
+
+def _show_kinds(found: Erased) -> None:
+    reasons = {
+        "version": "other versions",
+        "joins": "links to it",
+        "derived": "derived from it, or part of it",
+    }
+    for why, number in found.with_them.items():
+        line(f"  {number:,} {reasons[why]}")
+    for name, number in found.types.items():
+        line(f"  {number:,} {name}")
+
+
+def _show_arriving(found: Erased) -> None:
+    if found.arriving:
+        message(
+            f"{count(found.arriving, 'record')} of incomplete imports cannot be erased:"
+            " resume or undo these imports first",
+            style="yellow",
+        )
+
+
+def _show_erased(done: Erased) -> None:
+    line(f"{count(done.erased, 'record')} erased, {size(done.bytes)}")
+    _show_kinds(done)
+    for name, number in done.held.items():
+        line(f"  {number:,} in {name}")
+    _show_arriving(done)
+    if done.scanned:
+        looked = size(sum(one.bytes for one in done.scanned))
+        line(f"searched {looked} in {count(len(done.scanned), 'place')}: {_result(done)}")
+    for one in [each for each in done.scanned if each.found][:_SHOWN]:
+        message(f"  {one.found:,} in {one.name}", style="yellow")
+    if done.still_said:
+        message(f"{done.still_said:,} or more remaining records contain some of the same text:")
+        for said in done.still_said_examples[:_SHOWN]:
+            bank, _, identity = said.partition(" ")
+            message(f"  {short(identity)} in bank {short(bank)}")
+    if done.derived_left:
+        message(
+            f"{count(done.derived_left, 'record')} derived from it stay; --cascade includes them"
+        )
+    for name in done.unreached:
+        message(f"not searched: {name}")
+    for note in done.notes:
+        message("note: ", note)
+    if done.receipt:
+        message(f"report: satchel receipt show {short(done.receipt)}")
+
+
+def _result(done: Erased) -> str:
+    return f"{done.found:,} REMNANTS FOUND" if done.found else "no remnants"
+
+
+def _to_prune(
+    bank: str | None, options: PruneMemoryOptions, *_: Any
+) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=not options.dry_run)
+
+
+def _show_pruned(done: Pruned) -> None:
+    verb = "would be erased" if done.dry_run else "erased"
+    line(f"{count(done.erased, 'record')} {verb}, {size(done.bytes)}")
+    for name, number in done.types.items():
+        line(f"  {number:,} {name}")
+    if done.blobs:
+        line(f"{count(done.blobs, 'unused blob')} removed")
+    if not done.erased:
+        message(f"nothing was superseded before {done.before}")
+    for note in done.notes:
+        message("note: ", note)
+
+
+def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank)
+
+
+def _to_standard_output(given: dict[str, Any]) -> None:
+    given.setdefault("output", NAME)
+
+
+def _show_everything(done: Everything) -> None:
+    line(f"{count(done.records, 'record')} in {done.output}")

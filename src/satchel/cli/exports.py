@@ -1,0 +1,127 @@
+"""``export`` and ``diff``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.text import Text
+
+from satchel.cli._console import count, facts, line, message, safe, size, state
+from satchel.cli._encryption import Encryption, read_passphrase
+from satchel.cli._operations import command
+from satchel.cli._options import owner_key, show_losses, show_plan, tell_receipts, tell_secrets
+from satchel.cli._streams import output_file, path_or_address
+from satchel.cli._tree import Group
+from satchel.config.path_permissions import OWN
+from satchel.errors import UsageError
+from satchel.transfer.comparison import Comparison, Only, diff
+from satchel.transfer.export_operations import (
+    ExportRequest,
+    ExportSource,
+    check,
+    export,
+    opened_source,
+)
+from satchel.transfer.export_results import Export
+
+_DIFFERENT = 1
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    command(
+        app,
+        export,
+        _show_export,
+        bank=_source,
+        label="exporting",
+        extra=Encryption,
+        prepare=read_passphrase,
+        status=lambda done: int(bool(done.unaccepted)),
+    )
+    command(
+        app,
+        diff,
+        _show_comparison,
+        label="comparing",
+        status=lambda found: 0 if found.is_same else _DIFFERENT,
+    )
+
+
+@contextmanager
+def _source(bank: str | None, options: ExportRequest, _: Encryption) -> Iterator[ExportSource]:
+    output = path_or_address(str(options.path))
+    with output_file(output, options.to) as path:
+        if path != output and options.sidecar:
+            raise UsageError(
+                "a sidecar cannot be written for standard output", field="--sidecar", hint="Use -o."
+            )
+        check(options, path)
+        with opened_source(state.settings, bank, lambda: owner_key(None)) as source:
+            yield ExportSource(bank=source, output=path, permission=OWN, key=owner_key)
+
+
+def _show_export(done: Export, _: Encryption) -> int:
+    what = "would write " if done.dry_run else ""
+    line(f"{done.name or done.bank} -> {done.format}: {what}", count(done.entries, "memory"))
+    rows: list[tuple[str, object]] = [
+        ("bank", f"{done.bank}  {count(done.size, 'record')}, epoch {done.epoch}"),
+        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+    ]
+    if done.written is not None:
+        rows.append(("written", f"{done.written:,} to {done.output}"))
+    if done.known:
+        rows.append(("", f"{done.known:,} already existed with the same content"))
+    if done.output_bytes is not None:
+        written = f"{done.output}  {size(done.output_bytes)}  {done.output_digest}"
+        rows.append(("written", written))
+    if done.sidecar:
+        rows.append(("sidecar", done.sidecar))
+    if done.signed_by:
+        rows.append(("signed by", done.signed_by))
+    if done.read_back:
+        rows.append(("read back", done.read_back))
+    facts(rows)
+    tell_secrets(done.secrets, done.secrets_kept)
+    for note in done.notes:
+        message("note: ", note)
+    show_losses(done.losses, dry_run=done.dry_run)
+    if done.plan is not None:
+        show_plan(done.plan)
+    return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+
+
+def _show_comparison(found: Comparison) -> None:
+    line(
+        "the same: " if found.is_same else "different: ",
+        f"{found.same:,} the same, {found.only_a:,} only in A, {found.only_b:,} only in B, ",
+        f"{found.changed:,} changed",
+    )
+    facts(
+        [
+            ("A", f"{found.a}  {count(found.a_entries, 'memory')}"),
+            ("B", f"{found.b}  {count(found.b_entries, 'memory')}"),
+        ]
+    )
+    for one in found.first_only_a:
+        line(Text("- ", "red"), _shown(one))
+    _more(found.only_a, len(found.first_only_a), "only in A")
+    for one in found.first_only_b:
+        line(Text("+ ", "green"), _shown(one))
+    _more(found.only_b, len(found.first_only_b), "only in B")
+    for pair in found.first_changed:
+        line(Text("~ ", "yellow"), ", ".join(pair.fields))
+        line(Text("  - ", "red"), _shown(pair.a))
+        line(Text("  + ", "green"), _shown(pair.b))
+    _more(found.changed, len(found.first_changed), "changed")
+    for note in found.notes:
+        message("note: ", note)
+
+
+def _more(number: int, shown: int, what: str) -> None:
+    if number > shown:
+        message(f"  and {number - shown:,} more {what}: --limit")
+
+
+def _shown(one: Only) -> Text:
+    named = f"  [{one.origin}]" if one.origin else ""
+    return safe(f"{one.id[7:19]} {one.type}{named}  {one.text or ''}".rstrip())

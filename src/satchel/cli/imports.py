@@ -1,0 +1,184 @@
+"""``satchel import`` and ``satchel undo``."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from satchel.agents.undo import UndoOptions, undo
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.cli._console import count, facts, gist, line, message, state, table
+from satchel.cli._operations import command
+from satchel.cli._options import owner_key, show_plan, tell_receipts, tell_refused, tell_secrets
+from satchel.cli._progress import activity
+from satchel.cli._tree import Group
+from satchel.config.path_permissions import OWN
+from satchel.ports.operations import Option, Options, PathText
+from satchel.transfer.import_operations import ImportRequest, ImportTarget, import_
+from satchel.transfer.import_results import BankImported, Imported
+from satchel.transfer.imports import ImportLine, Undone
+
+_PAIRS = 20
+
+_WORDS = {
+    "added": "{} added",
+    "restored": "{} restored",
+    "overwritten": "of these, {} in place of another version",
+    "renamed": "of these, {} beside another version, renamed",
+    "merged": "of these, {} in place of others that say the same",
+    "known": "{} unchanged",
+    "redacted": "of these, {} redacted here",
+    "returned": "of these, {} complete again; they were redacted before",
+    "forgotten": "{} forgotten here; --on-conflict overwrite restores them",
+    "twice": "{} more than once in the file",
+    "skipped": "{} skipped, as the bank has another version; --on-conflict overwrite replaces it",
+    "near": "{} skipped, as the bank has them in other words",
+    "vanished": "{} deleted, as the source no longer has them",
+    "past": "{} older or deleted versions added to the history",
+}
+"""What is said of memories."""
+
+_OF_OTHERS = {
+    "conversations": ("conversation", "added"),
+    "messages": ("message", "added"),
+    "beside": ("other record", "added"),
+    "others_known": ("other record", "unchanged"),
+    "others_twice": ("other record", "more than once in the file"),
+    "others_skipped": ("other record", "skipped, as the bank has another version"),
+    "others_overwritten": ("other record", "in place of another version"),
+    "others_renamed": ("other record", "beside another version, renamed"),
+    "others_vanished": ("other record", "deleted, as the source no longer has them"),
+    "unjoined": ("link", "skipped, as one end is missing"),
+}
+"""What is said of conversations, messages, links, sources and the like."""
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    command(
+        app,
+        import_,
+        show_import,
+        bank=_target,
+        bank_help="Bank to import everything into; created if missing.",
+        label="logging",
+        extra=Input,
+        prepare=_prepare,
+        status=lambda result: int(bool(result.unaccepted)),
+    )
+    command(app, undo, _show_undone, bank=_to_undo, label="undoing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input(Options):
+    """Another way to name the file."""
+
+    input: Annotated[PathText | None, Option("File to read, as an option.", metavar="FILE")] = None
+
+
+def _to_undo(bank: str | None, options: UndoOptions) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=not options.dry_run)
+
+
+def _prepare(given: dict[str, Any], other: Input) -> None:
+    given["path"] = other.input or given["path"]
+
+
+@contextmanager
+def _target(bank: str | None, *_: ImportRequest | Input) -> Iterator[ImportTarget]:
+    yield ImportTarget(
+        settings=state.settings,
+        bank=bank,
+        owner=owner_key,
+        permission=OWN,
+        reads_stdin=True,
+        on_reading=activity.stage("reading", "bytes"),
+    )
+
+
+def show_import(found: Imported, _: Input | None = None) -> int:
+    """Print what an import did, and return its exit status."""
+    would = "would import" if found.dry_run else "imported" if found.changed else "read"
+    read = sum(one.done.read for one in found.banks)
+    line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
+    for one in found.banks:
+        _show_bank(one)
+    created = sum(one.made for one in found.banks)
+    if created > 1:
+        message(
+            f"created {created:,} banks; the default bank is unchanged. To change it: satchel bank"
+            " use NAME"
+        )
+    for loss in found.losses:
+        message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
+    tell_refused(found.refused)
+    _show_near(found)
+    tell_secrets(found.secrets, found.secrets_kept)
+    for note in found.notes:
+        message("note: ", note)
+    if found.advice is not None:
+        message(found.advice)
+    if found.plan is not None:
+        show_plan(found.plan)
+    elif not found.changed:
+        line("nothing changed")
+    return tell_receipts(found.receipts, found.unaccepted)
+
+
+def _show_near(found: Imported) -> None:
+    if found.near_found:
+        message(f"{count(found.near_found, 'memory')} the bank has in other words:")
+    for pair in found.near[:_PAIRS]:
+        message(f"  {pair.similarity:.3f}  ", gist(pair.text), "  like  ", gist(pair.like_text))
+    if len(found.near) > _PAIRS:
+        message("  and more: --json has them")
+
+
+def _show_bank(one: BankImported) -> None:
+    made = " (new)" if one.made or one.bank is None else ""
+    rows: list[tuple[str, object]] = [("bank", f"{one.name or one.bank}{made}")]
+    for name, words in _WORDS.items():
+        number = getattr(one.done, name)
+        if number:
+            rows.append(("", words.format(count(number, "memory"))))
+    for name, (noun, words) in _OF_OTHERS.items():
+        number = getattr(one.done, name)
+        if number:
+            rows.append(("", f"{count(number, noun)} {words}"))
+    for name, number in one.done.left.items():
+        rows.append(("", f"{count(number, name + ' record')} ignored: part of the other log"))
+    if one.resumed:
+        rows.append(("", f"resumed: {count(one.resumed, 'record')} had been logged before"))
+    if one.reused is not None and one.reused.reused:
+        rows.append(("vectors", f"{one.reused.reused:,} included ({one.reused.model})"))
+    if one.embedded is not None:
+        told = one.embedded
+        rows.append(("vectors", f"{told.made:,} made, {told.kept:,} unchanged ({told.model})"))
+    if one.source is not None:
+        rows.append(("undo", f"satchel undo {one.source[:23]}"))
+    facts(rows)
+
+
+def show_imports(lines: list[ImportLine]) -> None:
+    """Print the imports into a bank."""
+    if not lines:
+        message("No imports yet: satchel import FILE")
+        return
+    rows: list[list[object]] = [
+        [one.at or "", one.format, one.records, one.state, one.source] for one in lines
+    ]
+    table(["began", "format", "records", "state", "import"], rows)
+
+
+def _show_undone(done: Undone) -> None:
+    if done.already:
+        message("This import was already undone.")
+        return
+    would = "would remove" if done.dry_run else "removed"
+    line(f"{would} {count(done.records, 'record')} of {done.source}")
+    if done.agent:
+        message(f"also the files and settings of the agent {done.agent}")
+    for name in done.stays:
+        message("not removed, as it was changed since: ", name)
+    if done.replaced:
+        message(f"not restored, as newer versions exist: {count(len(done.replaced), 'memory')}")

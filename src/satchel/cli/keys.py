@@ -1,0 +1,186 @@
+"""``satchel key``: signing keys, trust, and identities for encryption."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from satchel.bank import key_operations, signing_keys
+from satchel.bank.identities import IdentityLine
+from satchel.bank.key_operations import KeyExport
+from satchel.bank.keys import BankTold, HandedOver, KeyEnded, Rotated
+from satchel.bank.signing_keys import KeyLine
+from satchel.cli import _passphrase
+from satchel.cli._console import line, message, print_json, state, table
+from satchel.cli._operations import command
+from satchel.cli._options import export_of, owner_key, tell_proposal
+from satchel.cli._streams import NAME
+from satchel.cli._tree import Group
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.trust import TrustedKey
+from satchel.ports.operations import texts
+
+key = Group(help="Manage signing keys and trust.")
+identity = Group(help="Manage identities that files are encrypted to.")
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    app.add(key, name="key")
+
+
+key.add(identity, name="identity")
+
+
+def _new_passphrases(_: Any) -> Mapping[str, Any]:
+    return {
+        "new_passphrase": _passphrase.new,
+        "new_file_passphrase": lambda: _passphrase.new_of_file(state.passphrase_file),
+    }
+
+
+def _unlocked(name: str) -> str | None:
+    """Return the passphrase of a key, if it has one."""
+    return _passphrase.existing(needed=state.settings.keyring.read(name).protected)
+
+
+def _other_owner(name: str | None, but: str) -> SigningKey | None:
+    """Return the key of an owner who signs about another key; None where there is none."""
+    settings = state.settings
+    wanted = name or settings.options.keys.name
+    if name is None and (wanted == but or wanted not in settings.keyring.names()):
+        return None
+    return owner_key(wanted)
+
+
+def _signers(options: Any, but: str) -> tuple[SigningKey, ...]:
+    first = _other_owner(options.signing_key, but)
+    others = map(owner_key, texts(options.co_signers))
+    return (*([] if first is None else [first]), *others)
+
+
+def _for_rotation(options: Any) -> Mapping[str, Any]:
+    return {
+        "passphrase": _unlocked(options.name),
+        "signers": _signers(options, options.name),
+    }
+
+
+def _for_ending(options: Any) -> Mapping[str, Any]:
+    return {"signers": _signers(options, options.key)}
+
+
+def _for_revocation(options: Any) -> Mapping[str, Any]:
+    def signer(name: str) -> SigningKey:
+        return signing_keys.signing_key(state.settings, name, passphrase=_unlocked(name))[0]
+
+    return {**_for_ending(options), "statement_signer": signer}
+
+
+def _show_created(created: KeyExport) -> None:
+    line(created.key)
+    folder = state.settings.keyring.folder
+    message(f"The secret key is in {folder}. Keep a copy elsewhere: {export_of(created.name)}")
+
+
+def _show_keys(keys: Sequence[KeyLine]) -> None:
+    if not keys:
+        message("No keys yet. The first artifact creates one, or: satchel key create")
+        return
+    table(
+        ["name", "state", "owned", "role", "passphrase", "signs", "key"],
+        [
+            [
+                each.name,
+                each.state,
+                "yes" if each.own else "no",
+                each.role or "",
+                "yes" if each.protected else "no",
+                "" if each.profile == "satchel" else each.profile,
+                each.key,
+            ]
+            for each in keys
+        ],
+    )
+
+
+def _show_exported(exported: KeyExport) -> None:
+    if exported.output is None:
+        print_json(exported)  # JSON, asked for or not
+    elif exported.output != NAME:
+        message(f"written to {exported.output} (mode 0600)")
+
+
+def _show_rotated(rotated: Rotated) -> int:
+    line(rotated.key)
+    if rotated.role == "owner":
+        message("The statement of succession, signed by both keys, is beside the key files.")
+    return _show_banks(rotated, f"Then run: satchel key hand-over {rotated.name}")
+
+
+def _show_handed_over(handed: HandedOver) -> int:
+    if not handed.banks:
+        message("No bank of this store has one of its earlier keys.")
+    return _show_banks(handed, f"Then run: satchel key hand-over {handed.name}")
+
+
+def _show_banks(done: Rotated | HandedOver | KeyEnded, next_step: str) -> int:
+    """Print what became of the banks, and return the exit status."""
+    banks: Sequence[BankTold] = done.banks
+    for bank in banks:
+        text = "recorded in its log" if bank.noted else bank.problem or "already in its log"
+        message(f"{bank.name or bank.id}: {text}")
+        if bank.hint:
+            message(f"  {bank.hint}")
+    if done.proposal is not None:
+        tell_proposal(done.proposal)
+    if not done.is_whole:
+        message(next_step)
+    return int(not done.is_whole)
+
+
+def _show_trusted(trusted: TrustedKey) -> None:
+    line(f"trusted {trusted.name}: {trusted.key}")
+
+
+def _show_retired(ended: KeyEnded) -> int:
+    line(f"{ended.entry.state} {ended.entry.name}: {ended.entry.key}")
+    return _show_banks(ended, "The key is not retired on this machine either.")
+
+
+def _show_revoked(ended: KeyEnded) -> int:
+    line(f"revoked {ended.entry.name}: {ended.entry.key}")
+    if ended.statement is not None:
+        print_json(ended.statement)
+    return _show_banks(ended, "The key is revoked on this machine, but not in these banks.")
+
+
+def _show_identity(created: IdentityLine) -> None:
+    line(created.recipient)
+    message("Keep a copy of its file: nothing else decrypts what is encrypted to it.")
+
+
+def _show_identities(identities: Sequence[IdentityLine]) -> None:
+    if not identities:
+        message("No identities yet: satchel key identity create NAME")
+        return
+    rows: list[list[object]] = [
+        [each.name, "yes" if each.protected else "no", each.recipient] for each in identities
+    ]
+    table(["name", "passphrase", "recipient"], rows)
+
+
+def _status(done: Rotated | HandedOver | KeyEnded) -> int:
+    return int(not done.is_whole)
+
+
+command(key, key_operations.create_key, _show_created, internal=_new_passphrases)
+command(key, key_operations.list_keys, _show_keys)
+command(key, key_operations.export_key, _show_exported)
+command(key, key_operations.rotate_key, _show_rotated, internal=_for_rotation, status=_status)
+command(
+    key, key_operations.hand_over_key, _show_handed_over, internal=_for_rotation, status=_status
+)
+command(key, key_operations.trust_key, _show_trusted)
+command(key, key_operations.retire_key, _show_retired, internal=_for_ending, status=_status)
+command(key, key_operations.revoke_key, _show_revoked, internal=_for_revocation, status=_status)
+command(identity, key_operations.create_identity, _show_identity, internal=_new_passphrases)
+command(identity, key_operations.list_identities, _show_identities)

@@ -1,0 +1,358 @@
+"""``satchel init``, and the commands on memories."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Annotated, Any
+
+from rich.text import Text
+
+from satchel.admin import bank_operations as upkeep
+from satchel.admin import statistics
+from satchel.admin.statistics import Stats
+from satchel.bank import details as bank_details
+from satchel.bank import operations
+from satchel.bank.changes import MemoryChange, Revised
+from satchel.bank.details import History, Shown, Version
+from satchel.bank.links import PLACEHOLDER, Connections, Neighbourhood, Step, Thing
+from satchel.bank.listing import Listing
+from satchel.bank.memory import CURRENT, Memory, gist_of
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.remember import Remembered
+from satchel.cli._console import (
+    count,
+    dim,
+    facts,
+    gist,
+    line,
+    message,
+    print_json,
+    print_raw,
+    safe,
+    short,
+    size,
+    state,
+    table,
+)
+from satchel.cli._memory_source import Changes, Source, read_changes, read_new
+from satchel.cli._operations import command
+from satchel.cli._options import InBank, Json, export_of, owner_key, tell_secrets
+from satchel.cli._tree import Argument, Group, Option
+from satchel.setup import init
+
+_MOST_COUNTED = 8
+
+
+def show_remembered(result: Remembered, _: object = None) -> None:
+    """Print the ID of a memory that was stored."""
+    line(result.id)
+    tell_secrets(result.secrets, result.secrets_kept)
+    if result.flagged:
+        message(
+            f"Possible prompt injection ({'; '.join(result.flagged)}): not provided to models "
+            f"until released: satchel quarantine release {short(result.id)}"
+        )
+    if not result.is_new:
+        message("unchanged: the bank has this memory already")
+    elif result.replaces is not None:
+        message(f"replaces {short(result.replaces)}")
+
+
+def show_listing(result: Listing) -> None:
+    """Print memories as a table."""
+    _notes(result.notes)
+    if not result.memories:
+        message('No memories found. To store one: satchel remember "..."')
+    elif any(each.state != CURRENT for each in result):
+        rows = [[*_row(each)[:1], each.state, *_row(each)[1:]] for each in result]
+        table(["id", "state", "date", "type", "memory"], rows, cut=True)
+    else:
+        table(["id", "date", "type", "memory"], [_row(each) for each in result], cut=True)
+    if result.next is not None:
+        message(f"More: --after {result.next}")
+
+
+def show_memory(result: Shown) -> None:
+    """Print a record, member by member."""
+    _notes(result.notes)
+    rows = list[tuple[str, object]]([("id", result.id), ("state", result.state)])
+    if result.held:
+        rows.append(("quarantined", "until it is reviewed"))
+    if result.redacted is not None:
+        rows.append(("redacted", result.redacted.told))
+    if result.key is not None:
+        rows.append(("key", result.key))
+    rows += _members(result.record)
+    log = count(result.proof.size, "record")
+    rows.append(
+        ("added", f"{result.text_of_arrived_at}, at position {result.position} of a log of {log}")
+    )
+    rows += [("version", each) for each in result.versions]
+    rows += [("derived", each) for each in result.children]
+    rows.append(("verified by", f"{result.proof.root}, signed {result.proof.at}"))
+    facts(rows)
+
+
+def show_history(result: History) -> None:
+    """Print the versions of a memory."""
+    _notes(result.notes)
+    if result.left_out:
+        message(f"{count(result.left_out, 'older version')} not shown")
+    for version in result.versions:
+        _show_version(version)
+
+
+def show_stats(result: Stats) -> None:
+    """Print what a bank holds."""
+    _notes(result.notes)
+    facts(_numbers(result))
+
+
+def show_revised(result: Revised, _: object = None) -> None:
+    """Print the ID of the new version."""
+    line(result.id)
+    if result.is_new:
+        message(f"changed: {', '.join(result.fields)}; replaces {short(result.replaces or '')}")
+    else:
+        message("nothing to change")
+
+
+def show_forgotten(result: list[MemoryChange]) -> None:
+    """Print what was forgotten, or would be."""
+    _show_moved(result, "forgotten", "was forgotten already")
+
+
+def show_memories_restored(result: list[MemoryChange]) -> None:
+    """Print what was restored, or would be."""
+    _show_moved(result, "restored", "is current already")
+
+
+def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> None:
+    for each in result:
+        done = f"would be {changed}" if each.dry_run else changed
+        what = done if each.is_changed else unchanged
+        line(short(each.id), f"  {what}  ", gist(each.text))
+
+
+def show_links(result: Neighbourhood) -> None:
+    """Print what a memory is linked to."""
+    if result.things:
+        rows = [
+            [each.hops, _name(each), _how(each.by, each.id), _thing(each)] for each in result.things
+        ]
+        table(["steps", "id", "link", "memory"], rows)
+    else:
+        message("no links found")
+    _bounds(result)
+
+
+def show_paths(result: Connections) -> None:
+    """Print how two memories are connected."""
+    if not result.ways:
+        message("no path found")
+    start = next(iter(result.things))
+    for number, way in enumerate(result.ways):
+        if number:
+            line("")
+        at = start
+        line(_name(result.things[at]), "  ", _thing(result.things[at]))
+        for step in way:
+            at = step.target if step.source == at else step.source
+            line("  ", _how(step, at))
+            line(_name(result.things[at]), "  ", _thing(result.things[at]))
+    _bounds(result)
+
+
+def _bounds(result: Neighbourhood | Connections) -> None:
+    if not result.complete:
+        message("There may be more: raise --budget, --hops or --limit.", style="yellow")
+    _notes(result.notes)
+
+
+def _notes(notes: list[str]) -> None:
+    for note in notes:
+        message(note)
+
+
+def _row(memory: Memory) -> list[object]:
+    """Return the columns of a memory in a listing; what can be long comes last."""
+    marks = [f"#{tag}" for tag in memory.tags]
+    said = safe(gist(memory.text))
+    if marks:
+        said.append("  ").append_text(dim(gist(" ".join(marks))))
+    if memory.redacted is not None:
+        said.append("  ").append_text(dim(gist("redacted")))
+    when = memory.text_of_date
+    return [short(memory.id), when[:16].replace("T", " "), memory.type, said]
+
+
+def _members(record: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    names = ["type", "text", *record]
+    for name in dict.fromkeys(name for name in names if name in record and name != "id"):
+        part = record[name]
+        if isinstance(part, dict):
+            yield from ((f"{name}.{key}", held) for key, held in part.items())
+        elif isinstance(part, list) and all(isinstance(each, str) for each in part):
+            yield name, ", ".join(part)
+        else:
+            yield name, part
+
+
+def _show_version(version: Version) -> None:
+    what = "corrected" if version.corrects else "changed" if version.differs else "remembered"
+    line(
+        Text((version.text_of_arrived_at or "")[:19].replace("T", " ")),
+        f"  {what}  ",
+        version.id,
+        style="bold",
+    )
+    for name, (was, now) in version.differs.items():
+        line(f"  {name}: ", _shown(was), " -> ", _shown(now))
+    if not version.differs:
+        line("  ", gist(version.text))
+    if version.redacted is not None:
+        line("  redacted ", gist(version.redacted.told))
+    for event in version.events:
+        why = f": {event.reason}" if event.reason else ""
+        who = f" by {event.actor}" if event.actor else ""
+        line(f"  {event.at[:19].replace('T', ' ')}  {event.state}{who}{why}")
+    if version.state == CURRENT:
+        line("  current", style="green")
+
+
+def _shown(part: Any) -> str:
+    if part is None:
+        return "nothing"
+    return gist(part if isinstance(part, str) else gist_of({"data": part}))
+
+
+def _numbers(found: Stats) -> Iterator[tuple[str, object]]:
+    yield "bank", f"{found.name or ''}  {found.id}"
+    yield "memories", f"{found.memories:,} current"
+    for name, counted in (
+        ("types", found.types),
+        ("users", found.users),
+        ("from", found.providers),
+        ("tags", found.tags),
+        ("states", found.states),
+    ):
+        if counted:
+            yield name, _most(counted)
+    if found.held:
+        yield "quarantined", found.held
+    if found.oldest is not None and found.newest is not None:
+        yield "dates", f"{found.oldest[:10]} to {found.newest[:10]}"
+    if found.vectors is not None:
+        made = found.vectors
+        yield "vectors", f"{made.model}: {made.count:,}, {made.missing:,} missing"
+    yield "log", f"{count(found.records, 'record')}: {_most(found.logged)}"
+    yield "imports", found.imports
+    stored = "" if found.store_bytes is None else f", the store's files {size(found.store_bytes)}"
+    yield "size", f"{size(found.bytes)}{stored}"
+
+
+def _most(counted: dict[str, int]) -> str:
+    shown = list(counted.items())[:_MOST_COUNTED]
+    rest = len(counted) - len(shown)
+    said = ", ".join(f"{gist(name)} {number:,}" for name, number in shown)
+    return f"{said}, and {rest:,} more" if rest else said
+
+
+def _how(step: Step, end: str) -> str:
+    """Return the type of a link, and the way that it leads to one of its ends."""
+    if step.target == end:
+        return f"{short(step.source)} {gist(step.type)} ->"
+    return f"{short(step.target)} <- {gist(step.type)}"
+
+
+def _name(thing: Thing) -> str:
+    return gist(short(thing.id) if thing.state != PLACEHOLDER else thing.id)
+
+
+def _thing(thing: Thing) -> object:
+    if thing.state != CURRENT:
+        return dim(f"({thing.state})")
+    return safe(gist(thing.text)) if thing.text is not None else dim(thing.type or "")
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    command(app, upkeep.init, _show_started)
+    command(
+        app,
+        operations.remember,
+        show_remembered,
+        bank=_to_fill,
+        extra=Source,
+        prepare=read_new,
+    )
+    command(app, operations.list_memories, show_listing, bank=_to_read, label="searching")
+    app.command("show")(show_command)
+    command(app, operations.history, show_history, bank=_to_read)
+    command(app, statistics.show_stats, show_stats, bank=_to_read, label="counting")
+    for operation in (operations.update, operations.correct):
+        command(
+            app,
+            operation,
+            show_revised,
+            bank=_to_write,
+            extra=Changes,
+            prepare=read_changes,
+        )
+    command(app, operations.forget, show_forgotten, bank=_to_write)
+    command(app, operations.restore, show_memories_restored, bank=_to_write)
+    command(app, operations.links, show_links, bank=_to_read)
+    command(app, operations.path, show_paths, bank=_to_read)
+
+
+def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank)
+
+
+def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=True)
+
+
+def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return init.opened_to_fill(state.settings, bank, lambda: owner_key(None), _report_created)
+
+
+def _report_created(done: init.Started) -> None:
+    message(f"created the bank {done.name!r} in {done.store}")
+
+
+def _show_started(started: init.Started) -> None:
+    bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
+    facts([("home", started.home), ("store", started.store), ("bank", bank)])
+    if "bank" in started.made and started.key is not None:
+        message(f"Keep a copy of your key elsewhere: {export_of(started.key)}")
+        message('Next: satchel remember "..."')
+    elif not started.made:
+        message("Nothing to do: everything exists.")
+
+
+def show_command(
+    memory: Annotated[
+        str, Argument(metavar="ID", help="ID of the memory, or its first six digits or more.")
+    ],
+    raw: Annotated[
+        bool, Option("--raw", help="Print its canonical bytes, whose hash is its ID.")
+    ] = False,
+    bank: InBank = None,
+    as_json: Json = False,
+) -> None:
+    """Show a memory, or any other record, with its state, versions and proof.
+
+    Example: `satchel show 0f3c12`
+    """
+    with opened_bank(state.settings, bank) as there:
+        if raw:
+            print_raw(bank_details.raw(there, memory))
+            return
+        result = operations.show(there, memory)
+    if as_json:
+        print_json(result)
+    else:
+        show_memory(result)
+
+
+show_command.__operation__ = operations.show  # type: ignore[attr-defined]  # --raw prints bytes

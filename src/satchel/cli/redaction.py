@@ -1,0 +1,68 @@
+"""``satchel redact`` and ``satchel recover``: personal data out of memories, and back for some."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.cli._console import count, line, message, print_json, short, state
+from satchel.cli._operations import command
+from satchel.cli._streams import NAME
+from satchel.cli._tree import Group
+from satchel.erasure.options import RedactOptions
+from satchel.erasure.redaction import Recovered, Redacted, recover, redact
+
+_SHOWN = 20
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    command(
+        app,
+        redact,
+        _show,
+        bank=_to_redact,
+        label="redacting",
+        status=lambda done: done.exit_status,
+    )
+    command(app, recover, _show_recovered, bank=_to_read, prepare=_to_print)
+
+
+def _to_redact(
+    bank: str | None, options: RedactOptions, *_: Any
+) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=not options.dry_run)
+
+
+def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank)
+
+
+def _to_print(given: dict[str, Any]) -> None:
+    """Print the record where standard output is named, as without a file."""
+    if given.get("output") == NAME and not given.get("sealed"):
+        del given["output"]
+
+
+def _show(done: Redacted) -> None:
+    verb = "would be redacted" if done.dry_run else "redacted"
+    line(f"{count(done.redacted, 'memory')} {verb}, of {done.looked_at:,} scanned")
+    for name, number in done.kinds.items():
+        line(f"  {number:,} {name}")
+    for entry in done.entries[:_SHOWN]:
+        line(f"{short(entry.id)}  {', '.join(entry.fields)}")
+    if done.redacted > _SHOWN:
+        line(f"and {done.redacted - _SHOWN:,} more")
+    if done.kept:
+        kept = count(done.kept, "value")
+        message(f"{kept} kept: they identify the memory or its owner; --field includes them")
+    if done.recoverable_by and not done.dry_run:
+        message(f"the originals can be recovered by {', '.join(done.recoverable_by)}")
+    for note in done.notes:
+        message("note: ", note)
+
+
+def _show_recovered(recovered: Recovered) -> None:
+    if recovered.output is None:
+        print_json(recovered.record)
+    else:
+        line(f"{recovered.id} in {recovered.output}")

@@ -1,0 +1,126 @@
+"""``satchel token``: what others may do with the memory of a bank."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from satchel.bank import token_operations, tokens
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.tokens import TokenChain, TokenVerdict
+from satchel.cli._console import facts, line, message, print_text, short, state, table
+from satchel.cli._operations import command
+from satchel.cli._streams import NAME
+from satchel.cli._tree import Group
+from satchel.ports.operations import Option, Options, PathText
+from satchel.runtime.input import reading
+
+token = Group(help="Manage capability tokens: what others may do with a bank.")
+
+
+def add_to(app: Group) -> None:
+    """Add the commands of this module."""
+    app.add(token, name="token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntriesFile(Options):
+    """Where the IDs of entries may be read from."""
+
+    entries_from: Annotated[
+        PathText | None,
+        Option("Only the memories listed in this file, one ID per line.", values="file"),
+    ] = None
+
+
+def _add_entries(given: dict[str, Any], source: EntriesFile) -> None:
+    if source.entries_from is None:
+        return
+    with reading(Path(source.entries_from)) as stream:
+        ids = token_operations.ids_in(stream.read(token_operations.MOST_LIST_BYTES + 1))
+    given["entries"] = (*given.get("entries", ()), *ids)
+
+
+def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank)
+
+
+def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return opened_bank(state.settings, bank, writes=True)
+
+
+def _show_made(made: TokenChain, _: object = None) -> None:
+    if made.output is None:
+        print_text(made.text + "\n")
+        return
+    line(made.id)
+    if made.output != NAME:
+        message(f"written to {made.output}: give it to its holder only")
+
+
+def _show_chain(chain: TokenChain) -> None:
+    for number, each in enumerate(chain.tokens, 1):
+        rows: list[tuple[str, object]] = [
+            (f"token {number}" if len(chain.tokens) > 1 else "token", each.id),
+            ("bank", each.bank),
+            ("issuer", each.issuer),
+            ("audience", each.audience or "bearer"),
+            ("may", ", ".join(each.permissions)),
+            ("scope", "; ".join(each.scope)),
+            ("valid from", each.not_before),
+            ("expires", each.expires_at),
+        ]
+        if each.root_hash:
+            rows.append(("artifact", each.root_hash))
+        facts(rows)
+
+
+def _show_verdict(verdict: TokenVerdict) -> None:
+    line("valid" if verdict else "not valid: ", verdict.problem or "")
+    _show_chain(verdict.chain)
+    for note in verdict.notes:
+        message("note: ", note)
+
+
+def _show_revoked(revoked: token_operations.Revoked) -> None:
+    line("revoked " if revoked.is_new else "already revoked: ", revoked.id)
+
+
+def _show_list(listed: token_operations.Tokens) -> None:
+    if not listed.tokens:
+        message("No active tokens. To include expired and revoked ones: --all")
+        return
+    rows: list[list[object]] = [
+        [
+            short(each.id),
+            each.state,
+            each.expires_at[:16],
+            ",".join(each.permissions),
+            "; ".join(each.scope),
+            each.audience or "bearer",
+        ]
+        for each in listed.tokens
+    ]
+    table(["token", "state", "expires", "may", "scope", "audience"], rows)
+
+
+def _show_revocations(written: token_operations.RevocationsWritten) -> None:
+    line(f"{written.output}  number {written.number}, {written.tokens} revoked")
+
+
+command(
+    token,
+    token_operations.issue_token,
+    _show_made,
+    bank=_to_write,
+    extra=EntriesFile,
+    prepare=_add_entries,
+)
+command(
+    token, token_operations.attenuate_token, _show_made, extra=EntriesFile, prepare=_add_entries
+)
+command(token, tokens.inspect_token, _show_chain)
+command(token, tokens.verify_token, _show_verdict, status=lambda verdict: verdict.exit_status)
+command(token, token_operations.revoke_token, _show_revoked, bank=_to_write)
+command(token, token_operations.list_tokens, _show_list, bank=_to_read)
+command(token, token_operations.write_revocations, _show_revocations, bank=_to_read)

@@ -1,0 +1,532 @@
+"""Bringing what is kept of a source tree up to date: only what has changed is read again.
+
+A file with the stamp it had is not opened, one with the digest it had is not read through. What is
+written is written part by part, each durable by itself; until the last one the head says that it is
+not whole, and whoever comes then makes the names again from the facts. So whoever is killed goes on
+where they were.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
+from zlib import crc32
+
+import msgspec
+
+from satchel.code_graph.facts import Facts, names_of
+from satchel.code_graph.languages.language import language_called
+from satchel.code_graph.sources.source import CodeSource, Offer
+from satchel.errors import ChangedError, InputError, MissingExtraError, StoreError
+from satchel.ledger.ledger import Ledger
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.ports.code_context import HEADS
+from satchel.ports.store import Store, Writer
+from satchel.runtime.input import Stamp
+
+FILES, FACTS, NAMES = "files", "facts", "names"
+
+MAKE = 1
+"""Changed whenever the same file would give other facts: then all are read again."""
+
+FILES_A_PART, MOST_PARTS = 8, 4096
+
+Side = Callable[[str], Mapping[str, bytes]]
+"""Gives unlogged values of a bank by the beginning of their names."""
+
+_T = TypeVar("_T")
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a tree as a whole."""
+
+    name: str
+    root: str
+    """Where it was read."""
+
+    kind: str
+    """As ``CodeSource.kind``."""
+
+    number: int
+    parts: int
+    """A power of two."""
+
+    make: int
+    round: int
+    """Goes up with everything that is written, so that two who index see each other."""
+
+    whole: bool
+    """False while somebody writes it, or was killed while doing so."""
+
+    files: int = 0
+    symbols: int = 0
+    at: str = ""
+    """When it was last found to be so."""
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """How a file is known to be unchanged."""
+
+    stamp: Stamp | None
+    digest: bytes
+    language: str
+    symbols: int
+    finding: str = ""
+
+
+Names = dict[str, tuple[list[int], list[int]]]
+"""By name: the parts in which it is defined, and those in which it is used."""
+
+
+def stored_heads(side: Side, *, damaged: bool = False) -> list[Head]:
+    """Return the trees of a bank, by name.
+
+    Args:
+        side: Gives what is kept.
+        damaged: Whether what is damaged is left out, by who is going to make it again.
+
+    Raises:
+        StoreError: If what is kept is damaged.
+    """
+    found = list[Head]()
+    for value in side(HEADS).values():
+        try:
+            found.append(_decoded(value, Head, msgspec.json))
+        except StoreError:
+            if not damaged:
+                raise
+    return sorted(found, key=lambda head: head.name)
+
+
+def head_name(number: int) -> str:
+    """Return the name of the value that holds a tree's head."""
+    return f"{HEADS}{number:04x}"
+
+
+def part_name(sort: str, number: int, part: int) -> str:
+    """Return the name of the value that holds one part of a tree."""
+    return f"code/{sort}/{number:04x}/{part:03x}"
+
+
+def all_names(side: Side, number: int) -> list[str]:
+    """Return the names of all values of a tree."""
+    found = [head_name(number)]
+    for sort in (FILES, FACTS, NAMES):
+        found += side(f"code/{sort}/{number:04x}/")
+    return found
+
+
+def part_of(text: str, parts: int) -> int:
+    """Return which part a path or a name belongs to."""
+    return crc32(text.encode("utf-8", "surrogatepass")) & (parts - 1)
+
+
+def parts_for(files: int) -> int:
+    """Return how many parts a tree of so many files is spread over."""
+    wanted = max(1, files // FILES_A_PART)
+    return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
+
+
+def files_of(side: Side, head: Head) -> dict[str, Known]:
+    """Return how all files of a tree are known."""
+    found = dict[str, Known]()
+    for value in side(f"code/{FILES}/{head.number:04x}/").values():
+        found |= _decoded(value, dict[str, Known])
+    return found
+
+
+def known_in(side: Side, head: Head, part: int) -> dict[str, Known]:
+    """Return how the files of one part are known."""
+    found: dict[str, Known] = _one(side, part_name(FILES, head.number, part), dict[str, Known])
+    return found
+
+
+def raw_facts(side: Side, head: Head, part: int) -> dict[str, msgspec.Raw]:
+    """Return what the files of a part say, each of them encoded still."""
+    name = part_name(FACTS, head.number, part)
+    found: dict[str, msgspec.Raw] = _one(side, name, dict[str, msgspec.Raw])
+    return found
+
+
+def names_in(side: Side, head: Head, part: int) -> Names:
+    """Return one part of the names."""
+    found: Names = _one(side, part_name(NAMES, head.number, part), Names)
+    return found
+
+
+def every_name(side: Side, head: Head) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
+    """Yield all names, and where they are."""
+    for value in side(f"code/{NAMES}/{head.number:04x}/").values():
+        yield from _decoded(value, Names).items()
+
+
+def facts_from(raw: bytes | msgspec.Raw) -> Facts:
+    """Return what a file says.
+
+    Raises:
+        StoreError: If it is damaged.
+    """
+    return _decoded(bytes(raw), Facts)
+
+
+def encoded(value: Any) -> bytes | None:
+    """Return a part as it is kept; an empty one is not."""
+    return msgspec.msgpack.encode(value) if value else None
+
+
+def encoded_head(head: Head) -> bytes:
+    """Return a head as it is kept."""
+    return msgspec.json.encode(head)
+
+
+def _one(side: Side, name: str, kind: Any) -> Any:
+    value = side(name).get(name)
+    return {} if value is None else _decoded(value, kind)
+
+
+def _decoded(value: bytes, kind: type[_T], form: Any = msgspec.msgpack) -> _T:
+    try:
+        found: _T = form.decode(value, type=resolved(kind))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreError(
+            "the stored code index is damaged; memories are not affected",
+            hint="Rebuild it: satchel code index PATH --rebuild",
+        ) from error
+    return found
+
+
+_TOGETHER = 4 << 20
+"""Bytes that are written at once."""
+
+_MOST_TRIES = 5
+_DEFINED, _PRESENT, _BITS = 1, 2, 2
+
+Told = Callable[[int, int], None]
+"""Is told how many changed files were looked into, and of how many."""
+
+
+@dataclass(slots=True)
+class Indexed:
+    """What became of a tree."""
+
+    head: Head
+    unchanged: int = 0
+    read: int = 0
+    """Files whose text was new."""
+
+    removed: int = 0
+    findings: list[tuple[str, str]] = field(default_factory=list)
+    """Paths of all files of which something could not be read, and why."""
+
+    needs: dict[str, int] = field(default_factory=dict)
+    """Files of languages whose package is not installed."""
+
+    hint: str = ""
+    """How to install it."""
+
+
+def index(
+    store: Store,
+    ledger: Ledger,
+    source: CodeSource,
+    head: Head,
+    *,
+    rebuild: bool = False,
+    told: Told | None = None,
+) -> Indexed:
+    """Bring what is kept of a tree up to date.
+
+    Args:
+        store: Where the bank is.
+        ledger: The bank.
+        source: The tree as it is.
+        head: What is kept of it; of a new one, what is to be kept. Its name tells which tree it is.
+        rebuild: Read all of it again.
+        told: Told how far it is.
+
+    Raises:
+        ChangedError: If others index the same tree all the time.
+        LimitError: If it is too large.
+        StoreError: If the store cannot be written; what was written is gone on with.
+    """
+    for turn in range(_MOST_TRIES):
+        try:
+            return _Round(store, ledger, source, rebuild, told).run(head)
+        except ChangedError:
+            if turn == _MOST_TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def remove(store: Store, ledger: Ledger, head: Head) -> None:
+    """Remove all that is kept of a tree."""
+    with store.writing() as writing:
+        side = partial(writing.side, ledger.bank)
+        writing.put_side(ledger.bank, dict.fromkeys(all_names(side, head.number)))
+
+
+class _Round:
+    """One attempt."""
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        source: CodeSource,
+        rebuild: bool,  # noqa: FBT001 - from the one who has it by name
+        told: Told | None,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._source = source
+        self._rebuild = rebuild
+        self._told = told
+        self._head: Head
+        self._seen: Head | None = None
+        self._fresh = self._was_whole = True
+        self._names: dict[str, array[int]] = {}
+        """By name: each part that it came into or left, with what was said of it."""
+
+        self._waiting = dict[str, bytes | None]()
+        self._size = 0
+        self._files = dict[str, Known]()
+        self._changed = 0
+
+    def run(self, wanted: Head) -> Indexed:
+        """Compare, read what changed, write."""
+        with self._ledger.reading() as view:
+            heads = stored_heads(view.side, damaged=True)
+            there = next((head for head in heads if head.name == wanted.name), None)
+            head = there or msgspec.structs.replace(wanted, number=_free(heads))
+            fresh = self._rebuild or there is None or head.make != MAKE
+            old = {} if fresh else files_of(view.side, head)
+        offers = {offer.path: offer for offer in self._source.offers()}
+        parts = parts_for(len(offers))
+        if not head.parts / 4 <= parts <= 2 * head.parts or there is None:
+            fresh = True  # spread otherwise
+        else:
+            parts = head.parts
+        head = msgspec.structs.replace(
+            head, parts=parts, make=MAKE, root=wanted.root, kind=wanted.kind
+        )
+        self._head, self._seen, self._fresh = head, there, fresh
+        self._was_whole = there is None or there.whole
+        done = Indexed(head)
+        changes = self._compared({} if fresh else old, offers, done)
+        done.removed = len(old.keys() - offers.keys())
+        if fresh:
+            self._clear()
+        for number in sorted(changes):
+            self._part(number, changes[number], done)
+        return self._finish(done)
+
+    def _compared(
+        self, old: dict[str, Known], offers: dict[str, Offer], done: Indexed
+    ) -> dict[int, list[tuple[str, Offer | None]]]:
+        """Return by part what has to be looked into: files, with None for those that are gone."""
+        changes = dict[int, list[tuple[str, Offer | None]]]()
+        for path, offer in offers.items():
+            known = old.get(path)
+            if known is not None and _is_same(known, offer):
+                self._files[path] = known
+                done.unchanged += 1
+                continue
+            changes.setdefault(self._part_of(path), []).append((path, offer))
+        for path in old.keys() - offers.keys():
+            changes.setdefault(self._part_of(path), []).append((path, None))
+        self._changed = sum(map(len, changes.values()))
+        return changes
+
+    def _part_of(self, text: str) -> int:
+        return part_of(text, self._head.parts)
+
+    def _part(self, number: int, changes: list[tuple[str, Offer | None]], done: Indexed) -> None:
+        """Read what has changed in one part, and put it down for writing."""
+        with self._ledger.reading() as view:
+            empty = self._fresh
+            facts = {} if empty else raw_facts(view.side, self._head, number)
+            known = {} if empty else known_in(view.side, self._head, number)
+        before = _names_in(facts)
+        for path, offer in changes:
+            was = known.pop(path, None)
+            raw = facts.pop(path, None)
+            if offer is not None:
+                self._file(offer, (was, raw), known, facts, done)
+        after = _names_in(facts)
+        for is_defined in (True, False):
+            old, new = before[not is_defined], after[not is_defined]
+            self._note(new - old, number, is_defined, present=True)
+            self._note(old - new, number, is_defined, present=False)
+        self._files |= known
+        # At once: what is known to be unchanged is what was read.
+        self._put(
+            {
+                part_name(FILES, self._head.number, number): encoded(known),
+                part_name(FACTS, self._head.number, number): encoded(facts),
+            }
+        )
+
+    def _file(
+        self,
+        offer: Offer,
+        was: tuple[Known | None, msgspec.Raw | None],
+        known: dict[str, Known],
+        facts: dict[str, msgspec.Raw],
+        done: Indexed,
+    ) -> None:
+        self._changed -= 1
+        if self._told is not None:
+            self._told(done.read, done.read + self._changed)
+        old, raw = was
+        try:
+            digest = self._source.digest(offer)
+            if old is not None and raw is not None and old.digest == digest:
+                known[offer.path] = msgspec.structs.replace(old, stamp=offer.stamp)
+                facts[offer.path] = raw
+                done.unchanged += 1
+                return
+            said = self._source.facts(offer)
+        except MissingExtraError as error:
+            done.needs[offer.language] = done.needs.get(offer.language, 0) + 1
+            done.hint = error.hint or ""
+            return
+        except InputError as error:
+            self._source.seen.find(offer.path, error.message)
+            return
+        done.read += 1
+        known[offer.path] = Known(
+            offer.stamp, digest, offer.language, len(said.symbols), said.finding
+        )
+        facts[offer.path] = msgspec.Raw(msgspec.msgpack.encode(said))
+
+    def _note(self, names: set[str], part: int, is_defined: bool, *, present: bool) -> None:  # noqa: FBT001 - from a loop over both
+        mark = part << _BITS | (_DEFINED * is_defined) | (_PRESENT * present)
+        for name in names:
+            self._names.setdefault(name, array("I")).append(mark)
+
+    def _put(self, values: dict[str, bytes | None]) -> None:
+        """Put values down; write when there are enough of them."""
+        self._waiting |= values
+        self._size += sum(len(value or b"") for value in values.values())
+        if self._size >= _TOGETHER:
+            self._write(msgspec.structs.replace(self._head, whole=False))
+
+    def _clear(self) -> None:
+        """Take away what is kept, to begin anew."""
+        with self._store.writing() as writing:
+            self._require_seen(writing)
+            side = partial(writing.side, self._ledger.bank)
+            gone = dict.fromkeys(all_names(side, self._head.number))
+            head = msgspec.structs.replace(self._head, whole=False, round=self._head.round + 1)
+            gone.pop(head_name(head.number))
+            values = {**gone, head_name(head.number): encoded_head(head)}
+            writing.put_side(self._ledger.bank, values)
+        self._head = self._seen = head
+
+    def _write(self, head: Head) -> None:
+        head = msgspec.structs.replace(head, round=self._head.round + 1)
+        with self._store.writing() as writing:
+            self._require_seen(writing)
+            self._waiting[head_name(head.number)] = encoded_head(head)
+            writing.put_side(self._ledger.bank, self._waiting)
+        self._waiting, self._size = {}, 0
+        self._head = self._seen = head
+
+    def _require_seen(self, writing: Writer) -> None:
+        """Refuse to write over what somebody else wrote meanwhile."""
+        name = head_name(self._head.number)
+        value = writing.side(self._ledger.bank, name).get(name)
+        seen = None if self._seen is None else self._seen.round
+        if seen != _round_of(value):
+            raise ChangedError(
+                "another process is indexing the same source tree",
+                hint="Run again when that is done.",
+            )
+
+    def _finish(self, done: Indexed) -> Indexed:
+        """Write the names, and say that all of it is there."""
+        if self._was_whole or self._fresh:
+            self._write_names()
+        else:
+            self._make_names_again()
+        symbols = sum(known.symbols for known in self._files.values())
+        self._write(
+            msgspec.structs.replace(
+                self._head, whole=True, files=len(self._files), symbols=symbols, at=now()
+            )
+        )
+        found = [(path, known.finding) for path, known in self._files.items() if known.finding]
+        done.findings = sorted([*found, *(self._source.seen.findings or [])])
+        done.head = self._head
+        return done
+
+    def _make_names_again(self) -> None:
+        """Make all names from the facts: somebody was killed between writing these and those."""
+        self._write(msgspec.structs.replace(self._head, whole=False))
+        self._names.clear()
+        with self._ledger.reading() as view:
+            for number in range(self._head.parts):
+                names = _names_in(raw_facts(view.side, self._head, number))
+                for is_defined, some in zip((True, False), names, strict=True):
+                    self._note(some, number, is_defined, present=True)
+        for number in range(self._head.parts):
+            self._put({part_name(NAMES, self._head.number, number): None})
+        self._fresh = True
+        self._write_names()
+
+    def _write_names(self) -> None:
+        by_part = dict[int, list[str]]()
+        for name in self._names:
+            by_part.setdefault(self._part_of(name), []).append(name)
+        for number, some in sorted(by_part.items()):
+            kept: Names = {}
+            if not self._fresh:
+                with self._ledger.reading() as view:
+                    kept = names_in(view.side, self._head, number)
+            for name in some:
+                self._patch(kept, name)
+            name = part_name(NAMES, self._head.number, number)
+            self._put({name: encoded(kept)})
+
+    def _patch(self, kept: Names, name: str) -> None:
+        sets = [set(parts) for parts in kept.pop(name, ([], []))]
+        for mark in self._names[name]:
+            parts = sets[not mark & _DEFINED]
+            (parts.add if mark & _PRESENT else parts.discard)(mark >> _BITS)
+        defined, used = sets
+        if defined or used:
+            kept[name] = (sorted(defined), sorted(used))
+
+
+def _free(heads: list[Head]) -> int:
+    taken = {head.number for head in heads}
+    return next(number for number in count() if number not in taken)
+
+
+def _round_of(value: bytes | None) -> int | None:
+    try:
+        return None if value is None else msgspec.json.decode(value, type=resolved(Head)).round
+    except msgspec.DecodeError:
+        return None  # damaged: nobody has written it since
+
+
+def _is_same(known: Known, offer: Offer) -> bool:
+    if known.language != offer.language:
+        return False
+    if offer.digest is not None:
+        return known.digest == offer.digest
+    return offer.stamp is not None and known.stamp == offer.stamp
+
+
+def _names_in(facts: dict[str, msgspec.Raw]) -> tuple[set[str], set[str]]:
+    """Return the names that the files of a part define, and those that they use."""
+    defined, used = set[str](), set[str]()
+    for path, raw in facts.items():
+        said: Facts = facts_from(raw)
+        one, other = names_of(path, said, language_called(said.language).stems(path))
+        defined |= one
+        used |= other
+    return defined, used

@@ -1,0 +1,627 @@
+"""Questions to a bank's code graph."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.code_graph import index
+from satchel.code_graph.facts import KINDS, Node
+from satchel.code_graph.index import Head
+from satchel.code_graph.languages.language import language_of_file
+from satchel.code_graph.mentions import mentions
+from satchel.code_graph.queries import (
+    Called,
+    Code,
+    CodeGraph,
+    Edge,
+    belonging,
+    call_of,
+    certain_first,
+    code_of,
+    import_of,
+    inheritance_of,
+    is_type,
+)
+from satchel.code_graph.sources.folders import Folder
+from satchel.code_graph.sources.scip import ScipIndex
+from satchel.code_graph.sources.source import CodeSource
+from satchel.config.options import DryRun, OnProgress, PathOptions
+from satchel.config.path_permissions import Permission, file_to_read, folder_to_read, is_contained
+from satchel.errors import EmptyInputError, MissingExtraError, UnknownCodeError, UsageError
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.text import text_of
+from satchel.ports.operations import Option, Options, PathText, operation
+
+Progress = Callable[[int, int], None]
+
+MOST = 1000
+"""Symbols or edges of one answer."""
+
+NOT_SERVED = {
+    "http": "Code is read and queried on its own machine; `recall` shows it with memories.",
+    "mcp": "`recall` shows code with the memories that mention it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeIndexOptions(PathOptions):
+    """Which source tree to index."""
+
+    path: Annotated[
+        PathText,
+        Option("Folder of source files, or a SCIP index (.scip).", argument=True, values="file"),
+    ]
+    _: KW_ONLY
+    name: Annotated[str | None, Option("Name of the source tree. Default: that of the folder.")] = (
+        None
+    )
+    rebuild: Annotated[bool, Option("Read all of it again, not only what has changed.")] = False
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeQueryOptions(Options):
+    """A question about code: at most one relation; the other options narrow it."""
+
+    name: Annotated[str | None, Option("Symbols with this name; may contain *, ? and [a-z].")] = (
+        None
+    )
+    file: Annotated[
+        str | None, Option("Symbols of this file: its path, or the last part of it.")
+    ] = None
+    kind: Annotated[str | None, Option("Only symbols of this kind, such as class.")] = None
+    callers_of: Annotated[str | None, Option("Where this symbol is called.")] = None
+    callees_of: Annotated[str | None, Option("What this symbol calls.")] = None
+    methods_of: Annotated[str | None, Option("Methods of this type.")] = None
+    inherits: Annotated[str | None, Option("Types that inherit from this one.")] = None
+    imports: Annotated[str | None, Option("Files that import this module, name or file.")] = None
+    limit: Annotated[
+        int, Option("Maximum number of symbols or relations.", minimum=1, maximum=MOST)
+    ] = 50
+
+    @property
+    def relations(self) -> list[str]:
+        """The options that name a relation."""
+        names = ("callers_of", "callees_of", "methods_of", "inherits", "imports")
+        return [name for name in names if getattr(self, name) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeShowOptions(Options):
+    """Which symbol to show."""
+
+    symbol: Annotated[str, Option("Symbol: its ID, PATH#NAME, or its name.", argument=True)]
+    _: KW_ONLY
+    limit: Annotated[int, Option("Maximum number of callers.", minimum=1, maximum=20_000)] = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeTreesOptions(Options):
+    """Nothing: all source trees are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeDropOptions(Options):
+    """Which source tree to remove."""
+
+    name: Annotated[str, Option("Name of the source tree. See: satchel code trees.", argument=True)]
+    _: KW_ONLY
+    dry_run: DryRun = False
+
+
+MOST_LOOKED_AT = 20_000
+"""Edges that are looked at for one answer."""
+
+_MOST_MEMORIES, _NOMINATED, _GIST = 10, 50, 120
+_MENTIONS = 50
+_Some = TypeVar("_Some")
+
+
+class MentionedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that names a symbol."""
+
+    id: str
+    text: str
+    """Its beginning."""
+
+
+class CodeFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a question."""
+
+    meant: list[Code] = []
+    """The symbols that the question is about; several where its words fit several."""
+
+    symbols: list[Code] = []
+    files: list[str] = []
+    """As ``TREE/PATH``."""
+
+    edges: list[Edge] = []
+    """What is certain first."""
+
+    more: int = 0
+    """Symbols or edges that are not in the answer, of those that were looked at."""
+
+    complete: bool = True
+    """Whether everything was looked at; a very common name may be in too many files."""
+
+
+class CodeShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A symbol with all that is known of it."""
+
+    code: Code
+    edges: list[Edge] = []
+    """That go out from it: DEFINED_IN, METHOD_OF, INHERITS, CALLS and REFERENCES."""
+
+    callers: list[Edge] = []
+    """CALLS and REFERENCES that lead to it, what is certain first."""
+
+    more_callers: int = 0
+    methods: list[Code] = []
+    heirs: list[Edge] = []
+    memories: list[MentionedBy] = []
+    """Memories that name it."""
+
+
+@operation(
+    CodeQueryOptions,
+    name="code query",
+    example="satchel code query --callers-of Config.load",
+    absent=NOT_SERVED,
+)
+def query_code(bank: OpenBank, options: CodeQueryOptions) -> CodeFound:
+    """Query the indexed code: symbols, callers, callees, methods, subtypes, imports.
+
+    A symbol is named as in a program: load, Config.load, app.config.Config.load; or by its ID.
+    Certain relations come first; where only the name matches, the answer says so.
+
+    Raises:
+        UnknownCodeError: If the bank has no code, or not what the question is about.
+        UsageError: If nothing is asked for, or two relations are.
+        StoreError: If the index is damaged.
+    """
+    _require_question(options)
+    require_owner(bank.settings, "code")
+    with bank.ledger.reading() as view:
+        graph = _graph(view)
+        relation = next(iter(options.relations), None)
+        if relation is None:
+            return _symbols(graph, options)
+        return _RELATIONS[relation](graph, getattr(options, relation), options)
+
+
+def _require_question(options: CodeQueryOptions) -> None:
+    if options.kind is not None and options.kind not in KINDS:
+        hint = f"Choose from: {', '.join(sorted(KINDS))}."
+        raise UsageError(f"unknown kind {options.kind!r}", field="kind", hint=hint)
+    if len(options.relations) > 1:
+        hint = f"Drop all but one of: {', '.join(options.relations)}."
+        raise UsageError("only one relation can be queried at a time", hint=hint)
+    if not options.relations and options.name is options.file is options.kind is None:
+        raise UsageError(
+            "no query given", hint="Give --name, --file, --kind, --callers-of or the like."
+        )
+
+
+@operation(
+    CodeShowOptions,
+    name="code show",
+    example="satchel code show Config.load",
+    items="symbols",
+    absent=NOT_SERVED,
+)
+def show_code(bank: OpenBank, options: CodeShowOptions) -> list[CodeShown]:
+    """Show a symbol: its signature, what it calls, its callers, and memories that mention it.
+
+    All symbols that match are shown.
+
+    Raises:
+        UnknownCodeError: If there is none.
+    """
+    require_owner(bank.settings, "code")
+    with bank.ledger.reading() as view:
+        graph = _graph(view)
+        found = _meant(graph, options.symbol)
+        return [_shown(view, graph, node, options.limit) for node in found]
+
+
+def _graph(view: View) -> CodeGraph:
+    graph = CodeGraph(view.side)
+    if not graph.trees:
+        raise UnknownCodeError(
+            "no code is indexed in this bank", hint="Index a folder: satchel code index PATH"
+        )
+    return graph
+
+
+def _meant(graph: CodeGraph, said: str) -> list[Node]:
+    found = graph.find(said)
+    if not found:
+        raise UnknownCodeError(
+            f"no symbol {said[:200]!r} in the code of this bank",
+            hint="Search for it: satchel code query --name '*PART*'",
+        )
+    return found
+
+
+def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeFound:
+    files = list[str]()
+    if options.file is not None:
+        nodes, files = list[Node](), list[str]()
+        for tree, path in graph.files(options.file):
+            files.append(f"{tree.name}/{path}")
+            nodes += graph.in_file(tree, path)
+        found: Iterable[Node] = nodes
+        if options.name is not None:
+            named = {node.id for node in graph.symbols(options.name)}
+            found = (node for node in nodes if node.id in named)
+    else:
+        found = graph.symbols(options.name or "*")
+    kept = (node for node in found if options.kind in {None, node.symbol.kind})
+    some = islice(kept, MOST_LOOKED_AT)
+    shown, more = _cut(sorted(some, key=_by_place), options.limit)
+    return CodeFound(
+        symbols=[code_of(node) for node in shown],
+        files=files[: options.limit],
+        more=more,
+        complete=graph.complete,
+    )
+
+
+def _by_place(node: Node) -> tuple[str, str, int]:
+    return node.tree, node.path, node.number
+
+
+def _cut(some: Iterable[_Some], limit: int) -> tuple[list[_Some], int]:
+    found = list(islice(some, MOST_LOOKED_AT))
+    return found[:limit], max(0, len(found) - limit)
+
+
+def _edges(
+    graph: CodeGraph, meant: list[Node], edges: Iterator[Edge], options: CodeQueryOptions
+) -> CodeFound:
+    kept = (edge for edge in edges if _is_kept(edge, options))
+    shown, more = _cut(certain_first(islice(kept, MOST_LOOKED_AT)), options.limit)
+    return CodeFound(
+        meant=[code_of(node) for node in meant], edges=shown, more=more, complete=graph.complete
+    )
+
+
+def _is_kept(edge: Edge, options: CodeQueryOptions) -> bool:
+    return options.kind is None or (edge.of is not None and edge.of.kind == options.kind)
+
+
+def _callers(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+    meant = _meant(graph, said)
+    edges = (call_of(call, of=call.caller) for node in meant for call in graph.callers(node))
+    return _edges(graph, meant, edges, options)
+
+
+def _callees(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+    meant = _meant(graph, said)
+    edges = (_callee(call) for node in meant for call in graph.callees(node))
+    return _edges(graph, meant, edges, options)
+
+
+def _callee(call: Called) -> Edge:
+    nodes = call.meaning.nodes
+    return call_of(call, of=nodes[0] if len(nodes) == 1 and call.meaning.is_certain else None)
+
+
+def _methods(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+    meant = [node for node in _meant(graph, said) if is_type(node)]
+    if not meant:
+        raise UnknownCodeError(f"{said[:200]!r} is not a type, so it has no methods")
+    edges = (
+        belonging("METHOD_OF", method, node.id) for node in meant for method in graph.methods(node)
+    )
+    return _edges(graph, meant, edges, options)
+
+
+def _heirs(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+    meant = _meant(graph, said)
+    edges = (inheritance_of(one, of=one.node) for node in meant for one in graph.heirs(node))
+    return _edges(graph, meant, edges, options)
+
+
+def _importing(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeFound:
+    if language_of_file(said) is not None and not any(True for _ in graph.files(said)):
+        raise UnknownCodeError(f"no file {said[:200]!r} in the code of this bank")
+    return _edges(graph, [], (import_of(one) for one in graph.importing(said)), options)
+
+
+_RELATIONS: dict[str, Callable[[CodeGraph, str, CodeQueryOptions], CodeFound]] = {
+    "callers_of": _callers,
+    "callees_of": _callees,
+    "methods_of": _methods,
+    "inherits": _heirs,
+    "imports": _importing,
+}
+
+
+def _shown(view: View, graph: CodeGraph, node: Node, limit: int) -> CodeShown:
+    owner = graph.owner(node)
+    edges = [belonging("DEFINED_IN", node, f"{node.tree}/{node.path}")]
+    if owner is not None and is_type(owner):
+        edges.append(belonging("METHOD_OF", node, owner.id))
+    edges = [msgspec.structs.replace(edge, of=None) for edge in edges]
+    edges += [inheritance_of(one, of=None) for one in graph.bases(node)]
+    edges += [call_of(call, of=None) for call in graph.callees(node)]
+    callers = certain_first(
+        call_of(call, of=call.caller) for call in islice(graph.callers(node), MOST_LOOKED_AT)
+    )
+    return CodeShown(
+        code=code_of(node),
+        edges=edges,
+        callers=callers[:limit],
+        more_callers=max(0, len(callers) - limit),
+        methods=[code_of(each) for each in graph.methods(node)] if is_type(node) else [],
+        heirs=[inheritance_of(one, of=one.node) for one in graph.heirs(node)]
+        if is_type(node)
+        else [],
+        memories=_memories(view, graph, node),
+    )
+
+
+def _memories(view: View, graph: CodeGraph, node: Node) -> list[MentionedBy]:
+    """Return the memories that name a symbol: its words nominate them, its name decides."""
+    found = list[MentionedBy]()
+    for logged, _ in view.candidates(node.symbol.name, limit=_NOMINATED):
+        if len(found) >= _MOST_MEMORIES or not isinstance(logged.model, Entry):
+            continue
+        text = text_of(logged.model)
+        named = mentions(graph, text, _MENTIONS)
+        if any(one.node is not None and one.node.id == node.id for one in named):
+            found.append(MentionedBy(id=logged.record.id, text=text[:_GIST]))
+    return found
+
+
+MOST_TREES = 1000
+"""Source trees of one bank."""
+
+_LONGEST_NAME = 100
+_SCIP_ENDING = ".scip"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of which something could not be read."""
+
+    path: str
+    what: str
+
+
+class CodeTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A source tree of a bank."""
+
+    name: str
+    root: str
+    """Where it was read."""
+
+    kind: str
+    """``source`` for a folder of source files, ``scip`` for an index that another tool made."""
+
+    files: int
+    symbols: int
+    at: str
+    """When it was last found to be so."""
+
+    complete: bool = True
+    """False while it is written, or after that was cut short; reading it again makes it whole."""
+
+
+class CodeDropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was removed from a bank."""
+
+    tree: CodeTree
+    dry_run: bool = False
+
+
+class CodeIndexed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a source tree."""
+
+    tree: CodeTree
+    read: int = 0
+    """Files that are new or have changed."""
+
+    unchanged: int = 0
+    removed: int = 0
+    """Files that are gone, and all that was known of them."""
+
+    ignored: int = 0
+    """Files and folders that ignore files leave out, or that hold what others wrote."""
+
+    links: int = 0
+    """Links, which are not followed."""
+
+    others: int = 0
+    """Files in no language that is read here."""
+
+    needs: dict[str, int] = {}
+    """Files that were left out because the package of their language is not installed."""
+
+    hint: str = ""
+    """How to install it."""
+
+    findings: list[Finding] = []
+    """Files of which something could not be read."""
+
+
+@operation(
+    CodeIndexOptions,
+    name="code index",
+    example="satchel code index .",
+    absent=NOT_SERVED,
+)
+def index_code(
+    bank: OpenBank, options: CodeIndexOptions, *, permission: Permission | None = None
+) -> CodeIndexed:
+    """Index a source tree, or what has changed in it, so that memories are recalled with its code.
+
+    Python, JavaScript, TypeScript, Go, Rust and Java. Files that .gitignore and .satchelignore name
+    are ignored; links are not followed. A file that ends in .scip is read as a SCIP index.
+
+    Raises:
+        UsageError: If its name is that of another tree of the bank.
+        ContainmentError, PathRefusedError, UnreadableError: If it cannot be opened.
+        MalformedError, LimitError: If it is no SCIP index, or too large.
+        EmptyInputError: If there is nothing in it that can be read.
+        MissingExtraError: If all of it needs an extra that is not installed.
+        ChangedError: If others index it all the time.
+        StoreError: If the store cannot be written; the next run resumes.
+    """
+    require_owner(bank.settings, "code")
+    with _opened(bank, str(options.path), permission or options.permission) as source:
+        head = _head(bank, source, options.name)
+        done = index.index(
+            bank.store, bank.ledger, source, head, rebuild=options.rebuild, told=options.progress
+        )
+        seen = source.seen
+    if not done.head.files:
+        index.remove(bank.store, bank.ledger, done.head)
+        _refuse_empty(str(options.path), done, _findings(done))
+    return CodeIndexed(
+        tree=_tree(done.head),
+        read=done.read,
+        unchanged=done.unchanged,
+        removed=done.removed,
+        ignored=seen.ignored,
+        links=seen.links,
+        others=seen.others,
+        needs=done.needs,
+        hint=done.hint,
+        findings=_findings(done),
+    )
+
+
+@operation(
+    CodeTreesOptions,
+    name="code trees",
+    example="satchel code trees",
+    items="trees",
+    absent=NOT_SERVED,
+)
+def code_trees(bank: OpenBank, options: CodeTreesOptions) -> list[CodeTree]:
+    """List the source trees of a bank, by name."""
+    del options
+    require_owner(bank.settings, "code")
+    with bank.ledger.reading() as view:
+        return [_tree(head) for head in index.stored_heads(view.side)]
+
+
+@operation(
+    CodeDropOptions,
+    name="code drop",
+    example="satchel code drop website",
+    absent=NOT_SERVED,
+)
+def drop_code(bank: OpenBank, options: CodeDropOptions) -> CodeDropped:
+    """Remove a source tree from a bank. Its files are not changed, nor any memory.
+
+    Raises:
+        UnknownCodeError: If the bank has no source tree of this name.
+    """
+    require_owner(bank.settings, "code")
+    with bank.ledger.reading() as view:
+        there = {head.name: head for head in index.stored_heads(view.side)}
+    name, dry_run = options.name, options.dry_run
+    if name not in there:
+        hint = f"Choose from: {', '.join(sorted(there))}." if there else None
+        raise UnknownCodeError(f"no source tree {name!r} in this bank", hint=hint)
+    if not dry_run:
+        index.remove(bank.store, bank.ledger, there[name])
+    return CodeDropped(tree=_tree(there[name]), dry_run=dry_run)
+
+
+@contextmanager
+def _opened(bank: OpenBank, path: str | Path, permission: Permission) -> Iterator[CodeSource]:
+    if str(path).endswith(_SCIP_ENDING):
+        with file_to_read(bank.settings, path, permission) as file:
+            yield ScipIndex(file)
+        return
+    with folder_to_read(bank.settings, path, permission) as folder:
+        yield Folder(folder, look_above=not is_contained(bank.settings, permission))
+
+
+def _head(bank: OpenBank, source: CodeSource, name: str | None) -> Head:
+    """Return what is kept of a tree so far, or the beginnings of it."""
+    with bank.ledger.reading() as view:
+        heads = index.stored_heads(view.side, damaged=True)
+    same = [head for head in heads if (head.root, head.kind) == (source.root, source.kind)]
+    if name is None and same:
+        return same[0]
+    wanted = _named(source, name)
+    for head in heads:
+        if head.name == wanted:
+            if (head.root, head.kind) != (source.root, source.kind) and name is None:
+                raise UsageError(
+                    f"a source tree named {wanted!r} already exists, of {head.root}",
+                    field="name",
+                    hint="Choose another name, or pass the same one to replace it: --name NAME",
+                )
+            return msgspec.structs.replace(head, root=source.root, kind=source.kind)
+    if len(heads) >= MOST_TREES:
+        raise UsageError(f"a bank can have at most {MOST_TREES:,} source trees", field="name")
+    return Head(
+        name=wanted,
+        root=source.root,
+        kind=source.kind,
+        number=0,
+        parts=1,
+        make=index.MAKE,
+        round=0,
+        whole=False,
+    )
+
+
+def _named(source: CodeSource, name: str | None) -> str:
+    if name is None:
+        own = source.project if isinstance(source, ScipIndex) else ""
+        name = own or Path(source.root).name.removesuffix(_SCIP_ENDING) or "root"
+        name = "".join(char if char.isprintable() and char not in "/#" else "_" for char in name)
+        return name[:_LONGEST_NAME]
+    if not name.strip() or not name.isprintable() or {"/", "#"} & set(name):
+        raise UsageError(
+            f"not a valid source tree name: {name[:_LONGEST_NAME]!r}",
+            field="name",
+            hint="Printable characters without / and #.",
+        )
+    if len(name) > _LONGEST_NAME:
+        raise UsageError(f"a name has at most {_LONGEST_NAME} characters", field="name")
+    return name
+
+
+def _refuse_empty(path: str, done: index.Indexed, findings: list[Finding]) -> None:
+    if done.needs:
+        files = ", ".join(f"{number:,} in {name}" for name, number in sorted(done.needs.items()))
+        raise MissingExtraError(
+            f"no parser is installed for these files: {files}", file=path, hint=done.hint
+        )
+    why = f"; {findings[0].path}: {findings[0].what}" if findings else ""
+    raise EmptyInputError(
+        f"no readable source files found{why}",
+        file=path,
+        hint="Supported: Python, JavaScript, TypeScript, Go, Rust, Java, and SCIP indexes.",
+    )
+
+
+def _findings(done: index.Indexed) -> list[Finding]:
+    return [Finding(path=path, what=what) for path, what in done.findings]
+
+
+def _tree(head: Head) -> CodeTree:
+    return CodeTree(
+        name=head.name,
+        root=head.root,
+        kind=head.kind,
+        files=head.files,
+        symbols=head.symbols,
+        at=head.at,
+        complete=head.whole,
+    )

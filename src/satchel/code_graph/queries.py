@@ -1,0 +1,428 @@
+"""Asking a bank's code graph: what is there, who calls whom, who inherits from what."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from satchel.code_graph.facts import (
+    MODULE,
+    TYPES,
+    Facts,
+    Import,
+    Node,
+    Use,
+    last_module,
+    last_of,
+    stem_of,
+)
+from satchel.code_graph.index import Side
+from satchel.code_graph.languages.language import language_of_file, without_ending
+from satchel.code_graph.resolution import File, Meaning, Resolver
+from satchel.code_graph.sources.folders import part_matches
+from satchel.code_graph.trees import Tree, trees_of
+
+MOST_MEANT = 50
+"""Symbols that one name may mean at most."""
+
+_WILD = frozenset("*?[")
+_HIDDEN = frozenset({"__init__", "index", "mod", "lib"})
+
+
+class Called(NamedTuple):
+    """A call, or another place that names something."""
+
+    tree: str
+    path: str
+    facts: Facts
+    use: Use
+    meaning: Meaning
+
+    @property
+    def caller(self) -> Node | None:
+        """The symbol that it stands in; None for the file itself."""
+        return None if self.use.by == MODULE else Node(*self[:3], self.use.by)
+
+
+class Inherits(NamedTuple):
+    """A type, and what it says that it inherits from."""
+
+    node: Node
+    text: str
+    meaning: Meaning
+
+
+class Imported(NamedTuple):
+    """An import, and the files it means."""
+
+    tree: str
+    path: str
+    imported: Import
+    files: tuple[str, ...]
+
+
+class CodeGraph:
+    """The source trees of a bank.
+
+    Args:
+        side: Gives the bank's unlogged values, all of one view.
+
+    Raises:
+        StoreError: If what is kept is damaged; so do all methods.
+    """
+
+    def __init__(self, side: Side) -> None:
+        self.trees = trees_of(side)
+        self._by_name = {tree.name: tree for tree in self.trees}
+        self._resolvers = {tree.name: Resolver(tree) for tree in self.trees}
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was looked at; a name may be in too many files."""
+        return all(tree.complete for tree in self.trees)
+
+    def symbols(self, name: str) -> Iterator[Node]:
+        """Yield the symbols of a name, which may hold ``*``, ``?`` and ``[a-z]``."""
+        for tree in self.trees:
+            if _WILD & set(name):
+                names = sorted({one for one in tree.all_names() if part_matches(name, one)})
+            else:
+                names = [name]
+            for one in names:
+                yield from tree.defined(one)
+
+    def files(self, wanted: str) -> Iterator[tuple[Tree, str]]:
+        """Yield the files whose path is, ends with or matches what is wanted."""
+        parts = [part for part in wanted.split("/") if part not in {"", "."}]
+        for tree in self.trees:
+            for path in self._paths(tree, parts):
+                yield tree, path
+
+    def _paths(self, tree: Tree, parts: list[str]) -> list[str]:
+        if not parts:
+            return []
+        if _WILD & set("".join(parts)):
+            paths = tree.paths()
+        else:
+            paths = sorted(path for path, _ in tree.files_called(parts[-1]))
+        return [path for path in paths if _path_ends(f"{tree.name}/{path}".split("/"), parts)]
+
+    def in_file(self, tree: Tree, path: str) -> list[Node]:
+        """Return the symbols of a file, in its order."""
+        facts = tree.facts(path)
+        if facts is None:
+            return []
+        return [Node(tree.name, path, facts, number) for number in range(len(facts.symbols))]
+
+    def find(self, said: str) -> list[Node]:
+        """Return the symbols that somebody means.
+
+        Args:
+            said: An id; ``path#Config.load``; or a name with as much before it as one likes:
+                ``load``, ``Config.load``, ``app.config.Config.load``, ``Config::load``.
+        """
+        path, sharp, rest = said.partition("#")
+        if sharp and language_of_file(path) is not None:
+            return self._in_path(path, rest)
+        parts = parts_of_name(said)
+        if not parts:
+            return []
+        found = (node for tree in self.trees for node in tree.defined(parts[-1]))
+        return list(islice((node for node in found if fits(node, parts)), MOST_MEANT))
+
+    def _in_path(self, path: str, rest: str) -> list[Node]:
+        found = list[Node]()
+        for tree, there in self.files(path):
+            for node in self.in_file(tree, there):
+                qualified = node.symbol.qualified
+                if rest in {
+                    node.id.rpartition("#")[2],
+                    qualified,
+                    f"{qualified}:{node.symbol.kind}",
+                }:
+                    found.append(node)
+        return found[:MOST_MEANT]
+
+    def callers(self, node: Node) -> Iterator[Called]:
+        """Yield the places that mean a symbol, or may: those in which it is a candidate."""
+        tree, resolver = self._by_name[node.tree], self._resolvers[node.tree]
+        name, wanted = node.symbol.name, node.id
+        for path, facts in tree.using(name):
+            file = File(path, facts)
+            bound = {one.binds for one in facts.imports if one.name == name} | {name}
+            for use in facts.uses:
+                if last_of(use.text) not in bound:
+                    continue
+                meaning = resolver.meaning(file, use)
+                if any(found.id == wanted for found in meaning.nodes):
+                    yield Called(tree.name, path, facts, use, meaning)
+
+    def callees(self, node: Node) -> Iterator[Called]:
+        """Yield what a symbol names, in the order of its text."""
+        file, resolver = File(node.path, node.facts), self._resolvers[node.tree]
+        uses = [use for use in node.facts.uses if use.by == node.number]
+        for use in sorted(uses, key=lambda one: one.line):
+            yield Called(*node[:3], use, resolver.meaning(file, use))
+
+    def methods(self, node: Node) -> list[Node]:
+        """Return the methods of a type, also those that stand apart from it."""
+        return self._resolvers[node.tree].methods(node)
+
+    def owner(self, node: Node) -> Node | None:
+        """Return the type or function that a symbol stands in; None for the file."""
+        number = node.symbol.owner
+        return None if number == MODULE else node._replace(number=number)
+
+    def bases(self, node: Node) -> list[Inherits]:
+        """Return what a type says that it inherits from."""
+        file, resolver = File(node.path, node.facts), self._resolvers[node.tree]
+        return [
+            Inherits(node, text, resolver.base(file, node.number, text))
+            for text in node.symbol.bases
+        ]
+
+    def heirs(self, node: Node) -> Iterator[Inherits]:
+        """Yield the types that inherit from a type directly, or may."""
+        tree, name, wanted = self._by_name[node.tree], node.symbol.name, node.id
+        for path, facts in tree.using(name):
+            bound = {one.binds for one in facts.imports if one.name == name} | {name}
+            for number, symbol in enumerate(facts.symbols):
+                for text in symbol.bases:
+                    if last_of(text) not in bound:
+                        continue
+                    heir = Node(tree.name, path, facts, number)
+                    meaning = self._resolvers[tree.name].base(File(path, facts), number, text)
+                    if any(found.id == wanted for found in meaning.nodes):
+                        yield Inherits(heir, text, meaning)
+
+    def imports(self, tree: Tree, path: str) -> list[Imported]:
+        """Return the imports of a file."""
+        facts, resolver = tree.facts(path), self._resolvers[tree.name]
+        if facts is None:
+            return []
+        file = File(path, facts)
+        return [
+            Imported(tree.name, path, one, tuple(resolver.files(file, one)))
+            for one in facts.imports
+        ]
+
+    def importing(self, said: str) -> Iterator[Imported]:
+        """Yield the imports of a module, of something in it, or of a file."""
+        wanted = list(self.files(said)) if language_of_file(said) is not None else []
+        for tree in self.trees:
+            paths = {path for one, path in wanted if one is tree}
+            for path, facts in self._that_import(tree, said, paths):
+                for one in facts.imports:
+                    if not paths and not _names(one, said):
+                        continue
+                    files = tuple(self._resolvers[tree.name].files(File(path, facts), one))
+                    if not paths or paths & set(files):
+                        yield Imported(tree.name, path, one, files)
+
+    def _that_import(self, tree: Tree, said: str, paths: set[str]) -> Iterator[tuple[str, Facts]]:
+        """Yield the files in which the last part of a module, or of a name in it, is used."""
+        seen, names = set[str](), {last_module(said.replace("::", "."))}
+        for path in paths:
+            facts = tree.facts(path)
+            symbols = () if facts is None else facts.symbols
+            folder = path.rpartition("/")[0].rpartition("/")[2]
+            names |= {stem_of(path)[1:], folder} | {symbol.name for symbol in symbols}
+        for name in sorted(names - {""}):
+            for path, facts in tree.using(name):
+                if path not in seen and facts.imports:
+                    seen.add(path)
+                    yield path, facts
+
+
+def parts_of_name(said: str) -> list[str]:
+    """Return the parts of a name as a person writes it, whatever joins them; none for no name."""
+    plain = said.strip().removesuffix("()").replace("::", ".").replace("#", ".").replace("->", ".")
+    parts = plain.split(".")
+    return parts if all(map(_is_name, parts)) else []
+
+
+def _is_name(part: str) -> bool:
+    return part.replace("$", "_").isidentifier()
+
+
+def fits(node: Node, parts: list[str]) -> bool:
+    """Tell whether a symbol can be called so: its qualified name, then its modules, in order."""
+    own = node.symbol.qualified.split(".")
+    if len(parts) <= len(own):
+        return own[len(own) - len(parts) :] == parts
+    if parts[len(parts) - len(own) :] != own:
+        return False
+    before = parts[: len(parts) - len(own)]
+    there = [node.tree, *without_ending(node.path)]
+    there = there[:-1] if there[-1] in _HIDDEN else there
+    if before[-1] not in there:
+        return False
+    rest = iter(there)
+    return all(any(each == part for each in rest) for part in before)
+
+
+def _path_ends(path: list[str], parts: list[str]) -> bool:
+    tail = path[len(path) - len(parts) :]
+    return len(tail) == len(parts) and all(map(part_matches, parts, tail))
+
+
+def _names(imported: Import, said: str) -> bool:
+    """Tell whether an import names a module, or something in it."""
+    plain = said.replace("::", ".").strip("/.")
+    module = imported.module.lstrip("./@~")
+    whole = f"{module}.{imported.name}".strip(".")
+    return any(
+        one == plain or one.endswith(("." + plain, "/" + plain)) for one in (module, whole) if one
+    )
+
+
+def is_type(node: Node) -> bool:
+    """Tell whether a symbol can have methods and heirs."""
+    return node.symbol.kind in TYPES
+
+
+EdgeKind = Literal["CALLS", "REFERENCES", "INHERITS", "IMPORTS", "METHOD_OF", "DEFINED_IN"]
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One symbol."""
+
+    id: str
+    """Its tree, path, qualified name and kind; stays the same as long as they do."""
+
+    name: str
+    """Qualified: ``Config.load``."""
+
+    kind: str
+    tree: str
+    path: str
+    """Of its file, from the top of the tree."""
+
+    line: int
+    last_line: int
+    language: str
+    signature: str = ""
+    doc: str = ""
+    complexity: int = 0
+    """1 and the number of places where it branches; absent for what is not called."""
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What joins a symbol or a file to others."""
+
+    kind: EdgeKind
+    source: str
+    """Id of the symbol that it goes out from; ``TREE/PATH`` for a file."""
+
+    name: str
+    """What it leads to, as written."""
+
+    targets: list[str] = []
+    """Ids of the symbols that are meant, or the files; several of one name in one place."""
+
+    candidates: list[str] = []
+    """Ids of the symbols that may be meant: only the name fits."""
+
+    how: str = ""
+    """How it was found: ``self``, ``file``, ``folder``, ``import``, ``package``, ``type`` (as it is
+    declared), ``index`` (another tool says so); ``name`` with candidates; ``outside`` of the tree;
+    absent where it is not known."""
+
+    line: int = 0
+    times: int = 1
+    of: Code | None = None
+    """The symbol at the end that was not asked for, where it is known."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is known what is meant."""
+        return bool(self.targets)
+
+
+def code_of(node: Node) -> Code:
+    """Return a symbol as it is shown."""
+    symbol = node.symbol
+    return Code(
+        id=node.id,
+        name=symbol.qualified,
+        kind=symbol.kind,
+        tree=node.tree,
+        path=node.path,
+        line=symbol.first,
+        last_line=symbol.last,
+        language=node.facts.language,
+        signature=symbol.signature,
+        doc=symbol.doc,
+        complexity=symbol.complexity,
+    )
+
+
+def call_of(call: Called, *, of: Node | None) -> Edge:
+    """Return a call, or another place that names something, as it is shown.
+
+    Args:
+        call: The place.
+        of: The symbol at the end that was not asked for.
+    """
+    ids = [node.id for node in call.meaning.nodes]
+    certain = call.meaning.is_certain
+    caller = call.caller
+    return Edge(
+        kind="CALLS" if call.use.is_call else "REFERENCES",
+        source=caller.id if caller is not None else f"{call.tree}/{call.path}",
+        name=call.use.text,
+        targets=ids if certain else [],
+        candidates=[] if certain else ids,
+        how=call.meaning.how,
+        line=call.use.line,
+        times=call.use.times,
+        of=None if of is None else code_of(of),
+    )
+
+
+def inheritance_of(one: Inherits, *, of: Node | None) -> Edge:
+    """Return what a type inherits from, or what inherits from it."""
+    ids = [node.id for node in one.meaning.nodes]
+    certain = one.meaning.is_certain
+    return Edge(
+        kind="INHERITS",
+        source=one.node.id,
+        name=one.text,
+        targets=ids if certain else [],
+        candidates=[] if certain else ids,
+        how=one.meaning.how,
+        line=one.node.symbol.first,
+        of=None if of is None else code_of(of),
+    )
+
+
+def import_of(one: Imported) -> Edge:
+    """Return an import; its targets are files."""
+    name = f"{one.imported.module} {one.imported.name}".strip()
+    return Edge(
+        kind="IMPORTS",
+        source=f"{one.tree}/{one.path}",
+        name=name,
+        targets=[f"{one.tree}/{path}" for path in one.files],
+        how="import" if one.files else "outside",
+        line=one.imported.line,
+    )
+
+
+def belonging(kind: Literal["METHOD_OF", "DEFINED_IN"], node: Node, target: str) -> Edge:
+    """Return that a symbol is a method of a type, or stands in a file."""
+    return Edge(
+        kind=kind,
+        source=node.id,
+        name=target.rpartition("#")[2].partition(":")[0],
+        targets=[target],
+        how="file",
+        line=node.symbol.first,
+        of=code_of(node),
+    )
+
+
+def certain_first(edges: Iterable[Edge]) -> list[Edge]:
+    """Return edges in the order in which they are told: what is certain, then by place."""
+    return sorted(edges, key=lambda edge: (not edge.is_certain, edge.source, edge.line))

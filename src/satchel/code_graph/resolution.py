@@ -1,0 +1,432 @@
+"""Working out who is meant by a name in a program, as far as its text tells.
+
+Nothing is run and no types are inferred beyond what is written: a name is looked for where the
+language would look, and the answer says how it was found. Where only the name fits, every symbol of
+that name is a candidate and none is the answer.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from satchel.code_graph.facts import (
+    CALLED,
+    MODULE,
+    TYPES,
+    Facts,
+    Import,
+    Node,
+    Use,
+    last_module,
+    last_of,
+)
+from satchel.code_graph.trees import Tree, language_of
+
+DEEPEST = 64
+"""Symbols inside one another that are looked through."""
+
+
+def dots_before(module: str) -> int:
+    """Return with how many dots the name of a module begins."""
+    return len(module) - len(module.lstrip("."))
+
+
+def are_kin(one: Facts, other: Facts) -> bool:
+    """Tell whether two files are in languages that share their names."""
+    if one.language == other.language:
+        return True
+    first, second = language_of(one), language_of(other)
+    return bool(first.family) and first.family == second.family
+
+
+def sees_types_inside(facts: Facts) -> bool:
+    """Tell whether methods see by name what else is in their type."""
+    return language_of(facts).methods_bare
+
+
+def around(facts: Facts, number: int) -> list[int]:
+    """Return the symbols around a place, the innermost first, the file itself last."""
+    found = list[int]()
+    while number != MODULE and len(found) < DEEPEST:
+        found.append(number)
+        number = facts.symbols[number].owner
+    return [*found, MODULE]
+
+
+def type_around(facts: Facts, number: int) -> int:
+    """Return the innermost type around a place, or ``MODULE``."""
+    kinds = (each for each in around(facts, number) if each != MODULE)
+    return next((each for each in kinds if facts.symbols[each].kind in TYPES), MODULE)
+
+
+def folder_of(path: str) -> str:
+    """Return the folder that a file is in."""
+    return path.rpartition("/")[0]
+
+
+def may_share(type_: Node, path: str) -> bool:
+    """Tell whether a file may say more of a type in another one."""
+    language = language_of(type_.facts)
+    return language.name == "rust" or (
+        language.by_folder and folder_of(type_.path) == folder_of(path)
+    )
+
+
+MOST_CANDIDATES = 10
+"""Symbols that are told of where only the name fits."""
+
+MOST_LOOKED_AT = 2000
+"""Symbols of one name that are looked at."""
+
+_DEEPEST = 8
+_SELF, _LOCAL, _FOLDER, _IMPORT, _PACKAGE, _TYPE, _KEY = (
+    *("self", "file", "folder", "import", "package", "type", "index"),
+)
+NAME, OUTSIDE = "name", "outside"
+"""How something was found that is not certain: by its name alone; not in the tree at all."""
+
+
+class Meaning(NamedTuple):
+    """Who is meant."""
+
+    how: str
+    """``self``, ``file``, ``folder``, ``import``, ``package``, ``type`` (declared so) or ``index``
+    (another tool says so) where it is certain; ``name`` where only the name fits; ``outside`` where
+    it is not in the tree; empty where nothing is known of it."""
+
+    nodes: tuple[Node, ...] = ()
+    """What it is; candidates where it is not certain."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the nodes are what is meant."""
+        return bool(self.nodes) and self.how != NAME
+
+
+_UNKNOWN, _OUTSIDE = Meaning(""), Meaning(OUTSIDE)
+
+
+class File(NamedTuple):
+    """Where a name stands."""
+
+    path: str
+    facts: Facts
+
+
+class Resolver:
+    """Resolves names in one tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def meaning(self, file: File, use: Use) -> Meaning:
+        """Return who is meant by a use."""
+        if use.key:
+            return self._by_key(use.text, use.key)
+        before, _, last = use.text.rpartition(".")
+        if not before:
+            return self._bare(file, use.by, last, CALLED | TYPES)
+        language = language_of(file.facts)
+        if before in language.receivers:
+            found = self._of_receiver(file, use.by, before, last)
+            if found.nodes:
+                return found
+        if use.type in language.outside:
+            return _OUTSIDE
+        if use.type:
+            found = self._members(self._type(file, use.by, use.type), last, _TYPE)
+            if found.nodes:
+                return found
+        return self._dotted(file, use.by, before, last)
+
+    def base(self, file: File, number: int, text: str) -> Meaning:
+        """Return who is meant by what a type inherits from."""
+        symbol = file.facts.symbols[number]
+        if symbol.key:
+            nodes = self._all(last_of(text), lambda node: node.symbol.qualified == text)
+            return Meaning(_KEY, tuple(nodes[:1])) if nodes else _OUTSIDE
+        return self._type_meaning(file, symbol.owner, text)
+
+    def methods(self, node: Node) -> list[Node]:
+        """Return what stands in a type, or is said elsewhere to belong to it."""
+        qualified = node.symbol.qualified
+        found = [
+            node._replace(number=number)
+            for number, symbol in enumerate(node.facts.symbols)
+            if symbol.kind == "method" and symbol.qualified.rpartition(".")[0] == qualified
+        ]
+        language = language_of(node.facts)
+        if language.by_folder or language.name == "rust":
+            found += self._apart(node)
+        return found
+
+    def _apart(self, node: Node) -> list[Node]:
+        """Return methods of a type that stand in other files; these use the type's name."""
+        found = list[Node]()
+        for path, facts in islice(self._tree.using(node.symbol.name), MOST_LOOKED_AT):
+            if path != node.path and may_share(node, path):
+                found += [
+                    Node(node.tree, path, facts, number)
+                    for number, symbol in enumerate(facts.symbols)
+                    if symbol.kind == "method"
+                    and symbol.owner == MODULE
+                    and symbol.qualified.rpartition(".")[0] == node.symbol.qualified
+                ]
+        return found
+
+    def files(self, file: File, imported: Import) -> list[str]:
+        """Return the paths of the files that an import means."""
+        leads_to = language_of(file.facts).leads_to
+        stems = {last_module(imported.module), imported.name} - {"", "*", "default"}
+        folder = file.path.rpartition("/")[0].rpartition("/")[2]
+        stems |= {folder} if not last_module(imported.module) else set()
+        found = set[str]()
+        for stem in stems:
+            for path, facts in self._tree.files_called("/" + stem.partition("/")[0]):
+                kin = path != file.path and are_kin(file.facts, facts)
+                if kin and leads_to(imported, file.path, path):
+                    found.add(path)
+        return sorted(found)
+
+    def _by_key(self, text: str, key: str) -> Meaning:
+        nodes = self._all(last_of(text), lambda node: node.symbol.key == key)
+        return Meaning(_KEY, tuple(nodes)) if nodes else _OUTSIDE
+
+    def _all(self, name: str, wanted: Callable[[Node], bool]) -> list[Node]:
+        return [node for node in self._tree.defined(name)[:MOST_LOOKED_AT] if wanted(node)]
+
+    def _bare(self, file: File, by: int, name: str, kinds: frozenset[str]) -> Meaning:
+        """Look for a name as the language does: around it, in the file, imported, in the folder."""
+        language = language_of(file.facts)
+        if language.methods_bare:
+            owner = type_around(file.facts, by)
+            named = owner != MODULE and file.facts.symbols[owner].name == name
+            if owner != MODULE and "method" in kinds and not named:  # Java: new Cart() in a Cart
+                own = Node(self._tree.name, file.path, file.facts, owner)
+                found = self._members([own], name, _SELF)
+                if found.nodes:
+                    return found
+        local = self._local(file, by, name, kinds)
+        if local:
+            return Meaning(_LOCAL, tuple(local))
+        for imported in file.facts.imports:
+            if imported.binds == name and imported.name:
+                return self._imported(file, imported, kinds)
+        found = self._starred(file, name, kinds)
+        if not found.nodes and language.by_folder:
+            found = self._in_folder(file, name, kinds)
+        if found.nodes:
+            return found
+        if name in language.outside:
+            return _OUTSIDE
+        return self._by_name(file, name, kinds - {"method"})
+
+    def _local(self, file: File, by: int, name: str, kinds: frozenset[str]) -> list[Node]:
+        """Return what a name means by where it stands: the nearest symbols, going outwards."""
+        symbols = file.facts.symbols
+        for owner in around(file.facts, by):
+            if (
+                owner != MODULE
+                and symbols[owner].kind in TYPES
+                and not sees_types_inside(file.facts)
+            ):
+                continue  # what a class holds is not seen by name in its methods
+            found = [
+                Node(self._tree.name, file.path, file.facts, number)
+                for number, symbol in enumerate(symbols)
+                if symbol.name == name
+                and symbol.owner == owner
+                and symbol.kind in kinds - {"method"}
+                and (owner != MODULE or symbol.qualified == name)
+            ]
+            if found:
+                return found
+        return []
+
+    def _imported(self, file: File, imported: Import, kinds: frozenset[str]) -> Meaning:
+        """Return what an import takes from another file."""
+        if imported.name == "default":
+            return self._default(file, imported, kinds)
+        found = self._reached(file, imported, imported.name, kinds)
+        return found or self._missing(file, imported)
+
+    def _missing(self, file: File, imported: Import) -> Meaning:
+        """Return what is said of a name that no file has: is its module in the tree at least?"""
+        return _UNKNOWN if self.files(file, imported) else _OUTSIDE
+
+    def _default(self, file: File, imported: Import, kinds: frozenset[str]) -> Meaning:
+        """Return what a file of JavaScript exports without a name."""
+        found = list[Node]()
+        for path in self.files(file, imported):
+            facts = self._tree.facts(path)
+            found += [
+                Node(self._tree.name, path, facts, number)
+                for number, symbol in enumerate(facts.symbols if facts is not None else ())
+                if facts is not None
+                and symbol.signature.startswith("export default")
+                and symbol.kind in kinds
+            ]
+        return Meaning(_IMPORT, tuple(found)) if found else self._missing(file, imported)
+
+    def _reached(
+        self, file: File, imported: Import, name: str, kinds: frozenset[str]
+    ) -> Meaning | None:
+        """Return the symbols of a name in the file that an import means, or below its folder."""
+        language = language_of(file.facts)
+
+        def fits(node: Node) -> bool:
+            symbol = node.symbol
+            top = symbol.owner == MODULE or node.facts.symbols[symbol.owner].kind == "module"
+            inside = language.methods_bare  # Java: a member of a class that is imported
+            return (
+                symbol.kind in kinds
+                and are_kin(file.facts, node.facts)
+                and (inside or (top and symbol.kind != "method"))
+            )
+
+        there = self._all(name, fits)
+        exact = [node for node in there if language.leads_to(imported, file.path, node.path)]
+        if exact:
+            return Meaning(_IMPORT, tuple(exact))
+        below = [node for node in there if self._is_below(file, imported, node)]
+        # What a package hands on stands in one of its files; of several, it is not said which.
+        if below:
+            return Meaning(_PACKAGE if len({n.path for n in below}) == 1 else NAME, tuple(below))
+        return None
+
+    def _is_below(self, file: File, imported: Import, node: Node) -> bool:
+        language = language_of(file.facts)
+        plain = Import(imported.module, "", "", imported.line)
+        return any(
+            language.leads_to(plain, file.path, index) for index in language.packages(node.path)
+        )
+
+    def _starred(self, file: File, name: str, kinds: frozenset[str]) -> Meaning:
+        for imported in file.facts.imports:
+            if imported.name == "*":
+                found = self._reached(file, imported, name, kinds)
+                if found is not None and found.is_certain:
+                    return found
+        return _UNKNOWN
+
+    def _in_folder(self, file: File, name: str, kinds: frozenset[str]) -> Meaning:
+        nodes = self._all(
+            name,
+            lambda node: (
+                node.symbol.kind in kinds - {"method"}
+                and node.symbol.owner == MODULE
+                and folder_of(node.path) == folder_of(file.path)
+            ),
+        )
+        return Meaning(_FOLDER, tuple(nodes)) if nodes else _UNKNOWN
+
+    def _dotted(self, file: File, by: int, before: str, last: str) -> Meaning:
+        """Look for a name behind a dot: in a module that is imported, or in a type."""
+        first, _, rest = before.partition(".")
+        for imported in file.facts.imports:
+            if imported.binds == first:
+                return self._through(file, imported, rest, last)
+        types = self._type(file, by, before)
+        if types:
+            found = self._members(types, last, _TYPE)
+            return found if found.nodes else _UNKNOWN
+        language = language_of(file.facts)
+        if language.name == "rust":
+            found_there = self._reached(file, Import(before, "", "", 0), last, CALLED | TYPES)
+            if found_there is not None:
+                return found_there
+        if first in language.outside and not rest:
+            return _OUTSIDE
+        return self._by_name(file, last, frozenset({"method"}))
+
+    def _through(self, file: File, imported: Import, rest: str, last: str) -> Meaning:
+        """Look for a name in what an import binds: a module, or a type in one."""
+        if imported.name:
+            types = self._reached(file, imported, imported.name, TYPES)
+            if types is not None:
+                return self._members(list(types.nodes), last, _IMPORT)
+            join = "" if imported.module.endswith(".") or not imported.module else "."
+            module = f"{imported.module}{join}{imported.name}"
+        else:
+            module = imported.module
+        if rest and not imported.name and module.partition(".")[0] == imported.binds:
+            module = f"{imported.binds}.{rest}"  # import a.b; a.b.f()
+        elif rest:
+            found = self._reached(file, Import(module, "", "", 0), last_of(rest), TYPES)
+            if found is not None:
+                return self._members(list(found.nodes), last, _IMPORT)
+            module = f"{module}.{rest}"
+        there = self._reached(file, Import(module, "", "", 0), last, CALLED | TYPES)
+        return there or self._missing(file, imported)
+
+    def _of_receiver(self, file: File, by: int, word: str, name: str) -> Meaning:
+        owner = type_around(file.facts, by)
+        if owner == MODULE:
+            return _UNKNOWN
+        node = Node(self._tree.name, file.path, file.facts, owner)
+        if word == "super":
+            return self._members(self._bases(node), name, _SELF)
+        return self._members([node], name, _SELF)
+
+    def _members(self, types: Iterable[Node], name: str, how: str) -> Meaning:
+        """Look for a method in types, then in what these inherit from."""
+        level, seen = list(types), set[str]()
+        for _ in range(_DEEPEST):
+            found = [node for type_ in level for node in self._own(type_, name)]
+            if found:
+                return Meaning(how, tuple(found))
+            seen |= {node.id for node in level}
+            above = [base for type_ in level for base in self._bases(type_)]
+            level = [node for node in above if node.id not in seen]
+            if not level:
+                break
+        return _UNKNOWN
+
+    def _own(self, type_: Node, name: str) -> list[Node]:
+        wanted = f"{type_.symbol.qualified}.{name}"
+        return self._all(
+            name,
+            lambda node: (
+                node.symbol.qualified == wanted
+                and node.symbol.kind in CALLED | TYPES
+                and (node.path == type_.path or may_share(type_, node.path))
+            ),
+        )
+
+    def _bases(self, node: Node) -> list[Node]:
+        file = File(node.path, node.facts)
+        found = list[Node]()
+        for text in node.symbol.bases:
+            meaning = self.base(file, node.number, text)
+            found += meaning.nodes if meaning.is_certain else ()
+        return found
+
+    def _type(self, file: File, by: int, text: str) -> list[Node]:
+        meaning = self._type_meaning(file, by, text)
+        return list(meaning.nodes) if meaning.is_certain else []
+
+    def _type_meaning(self, file: File, by: int, text: str) -> Meaning:
+        before, _, last = text.rpartition(".")
+        if not before:
+            return self._bare(file, by, last, TYPES)
+        first, _, rest = before.partition(".")
+        for imported in file.facts.imports:
+            if imported.binds == first:
+                module = imported.module
+                if imported.name:
+                    module = f"{module.rstrip('.')}.{imported.name}".lstrip(".")
+                    module = "." * dots_before(imported.module) + module
+                module += f".{rest}" if rest else ""
+                return self._reached(file, Import(module, "", "", 0), last, TYPES) or _OUTSIDE
+        local = [
+            Node(self._tree.name, file.path, file.facts, number)
+            for number, symbol in enumerate(file.facts.symbols)
+            if symbol.qualified == text and symbol.kind in TYPES
+        ]
+        return Meaning(_LOCAL, tuple(local)) if local else _UNKNOWN
+
+    def _by_name(self, file: File, name: str, kinds: frozenset[str]) -> Meaning:
+        nodes = self._all(
+            name, lambda node: node.symbol.kind in kinds and are_kin(file.facts, node.facts)
+        )
+        return Meaning(NAME, tuple(nodes[:MOST_CANDIDATES])) if nodes else _UNKNOWN

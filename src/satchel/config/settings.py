@@ -1,0 +1,535 @@
+"""Settings: flag over environment over file over default, and where each value came from."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import platformdirs
+
+from satchel.config.files import (
+    ConfigFile,
+    Provider,
+    default_file,
+    engine_of,
+    nearest,
+    read_file,
+    require_known,
+    store_address,
+    with_variables,
+)
+from satchel.config.hooks import NO_HOOKS, Hooks
+from satchel.config.store_selection import FLAG, STORE_VARIABLE, Chosen, Said, Selection
+from satchel.config.tables import (
+    AgentSettings,
+    BackupSettings,
+    BankSettings,
+    Declared,
+    FilesSettings,
+    InferenceSettings,
+    Profile,
+    RehydrateSettings,
+)
+from satchel.crypto.age import Unlocking
+from satchel.crypto.limits import Limits
+from satchel.errors import ConfigError, UnreadableError, shown_host, shown_place
+from satchel.model.type_info import resolved
+
+if TYPE_CHECKING:
+    from satchel.artifact.verification import TrustPolicy
+    from satchel.crypto.keyring import KeyRing
+    from satchel.crypto.trust import SeenRecord, TrustRegistry
+
+_IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
+_SECRET = re.compile(r"key|token|secret|pass|credential|dsn|auth", re.IGNORECASE)
+_WEBHOOK = "webhook"  # its path is often the secret
+_MASK = "***"
+_AT = re.compile(r" - at `\$\.?([^`]*)`$")
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting and where its value came from."""
+
+    name: str
+    value: Any
+    origin: str
+    """``default``, ``file``, the environment variable's name, or ``flag``."""
+
+    variable: str
+    """The environment variable that sets it; empty for what stands in the file only."""
+
+
+def declared(found: ConfigFile, env: Mapping[str, str]) -> list[Value]:
+    """Return what is set besides plain settings.
+
+    Raises:
+        ConfigError: If a variable that the file or the environment names is wrong.
+    """
+    values = []
+    for name, default in msgspec.to_builtins(Declared()).items():
+        variable = f"SATCHEL_{name}".upper() if name in _IN_ENVIRONMENT else ""
+        if name == "provider_config":
+            variable = "SATCHEL_PROVIDER_CONFIG"
+        value, origin = default, "default"
+        if variable and variable in env:
+            value, origin = env[variable], variable
+            if name == "provider_config":
+                value = _object(value, variable)
+        elif name in found.table:
+            value, origin = found.table[name], "file"
+        if name == "provider_config":
+            value = with_variables(value, env, found, name)
+        values.append(Value(name=name, value=value, origin=origin, variable=variable))
+    return values
+
+
+def _object(text: str, variable: str) -> Any:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError("not a JSON object", field=variable)
+    return value
+
+
+def with_provider(values: list[Value], said: list[Value], found: ConfigFile) -> list[Value]:
+    """Return plain settings with the store that the provider is, where it is one.
+
+    Args:
+        values: Plain settings.
+        said: What ``declared`` returned.
+        found: The file, for errors.
+
+    Raises:
+        ConfigError: If the provider is wrong, or the file names another store besides.
+    """
+    named = {one.name: one for one in said}
+    provider = named["provider"]
+    # What nobody could mean is refused here; its shape is judged with all the rest.
+    config, tier = named["provider_config"].value, named["provider_tier"].value
+    if not isinstance(provider.value, str) or not isinstance(config, dict):
+        return values
+    address = store_address(found, provider.value, config, tier)
+    if address is None:
+        return values
+    at, own = next((n, one) for n, one in enumerate(values) if one.name == "store.address")
+    if own.origin in ("file", "default"):
+        if own.origin == "file" and provider.origin == "file" and own.value:
+            raise found.wrong("a provider, which is a store itself, is configured", "store.address")
+        own = msgspec.structs.replace(own, value=address, origin=provider.origin)
+    return [*values[:at], own, *values[at + 1 :]]
+
+
+def require_profiles(options: Declared, found: ConfigFile) -> None:
+    """Refuse the name of a profile that there is not.
+
+    Raises:
+        ConfigError: Naming the nearest.
+    """
+    named = {"profile": options.profile or None}
+    named |= {f"banks.{name}.profile": bank.profile for name, bank in options.banks.items()}
+    for where, name in named.items():
+        if name is not None and name not in options.profiles:
+            what = f"no profile named {name!r}"
+            raise found.wrong(what, where, nearest(name, options.profiles or ["none yet"]))
+
+
+def require_shapes(said: list[Value], found: ConfigFile) -> None:
+    """Refuse a bank or profile with a value that is not what its key takes, naming which.
+
+    Raises:
+        ConfigError: Naming it.
+    """
+    for one in said:
+        kind = {"banks": BankSettings, "profiles": Profile, "agents": AgentSettings}.get(one.name)
+        if kind is None or not isinstance(one.value, dict):
+            continue
+        for name, held in one.value.items():
+            try:
+                msgspec.convert(held, resolved(kind))
+            except msgspec.ValidationError as error:
+                raise misfit(error, found, f"{one.name}.{name}") from None
+
+
+def misfit(error: msgspec.ValidationError, found: ConfigFile, inside: str = "") -> ConfigError:
+    """Return the error for a value that is not what its key takes, in a table."""
+    text = str(error)
+    at = _AT.search(text)
+    path = re.sub(r"\[(\d+|\.\.\.)\]", "", at[1]).strip(".") if at else ""
+    return found.wrong(text, ".".join(part for part in (inside, path) if part))
+
+
+def shown(said: list[Value]) -> list[Value]:
+    """Return settings as they may be shown: one line for each bank, profile and hook, no secrets.
+
+    An address with a password in it is shown without.
+    """
+    lines = list[Value]()
+    for one in said:
+        if isinstance(one.value, dict) and one.name != "provider_config":
+            for name, held in one.value.items():
+                if held:
+                    part = msgspec.structs.replace(one, name=f"{one.name}.{name}", value=held)
+                    lines.append(masked(part))
+        else:
+            lines.append(masked(one))
+    return lines
+
+
+def masked(one: Value) -> Value:
+    """Return a setting whose secrets are hidden."""
+    return msgspec.structs.replace(one, value=_masked(one.value))
+
+
+def _masked(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _masked(held, key) for key, held in value.items()}
+    if isinstance(value, list):
+        return [_masked(held, name) for held in value]
+    if isinstance(value, str):
+        # The name of a variable is no secret, though it names one.
+        is_secret = bool(_SECRET.search(name)) and not name.endswith("_env")
+        if is_secret and value:
+            return _MASK
+        return shown_host(value) if name == _WEBHOOK else shown_place(value)
+    return value
+
+
+FILE_NAME = "satchel.toml"
+_INSTEAD_OF_HOME = {"SATCHEL_HOME": ("XDG_DATA_HOME",), "SATCHEL_WITNESS": ("XDG_STATE_HOME",)}
+_APP = "satchel"
+_SHORT = {
+    ("store", "address"): STORE_VARIABLE,
+    ("store", "backend"): "SATCHEL_MEMORY_BACKEND",
+    ("store", "bank"): "SATCHEL_BANK",
+    ("store", "graph_path"): "SATCHEL_GRAPH_DB_PATH",
+}
+_ALSO = {
+    ("portability", "roots"): ("ASTROCYTE_PORTABILITY_ROOTS",),
+    ("store", "backend"): ("AMPLIHACK_MEMORY_BACKEND",),
+    ("store", "graph_path"): ("AMPLIHACK_GRAPH_DB_PATH", "AMPLIHACK_KUZU_DB_PATH"),
+}
+"""Another product's variables for the same thing; ours wins, then the first."""
+
+
+class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[keys]``."""
+
+    name: str = "default"
+    """Which signing key is used when none is named."""
+
+
+class VerifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[verify]``."""
+
+    threshold: int = 1
+    """How many distinct trusted keys must have signed."""
+
+    require_fresh: bool = False
+    """Whether an older copy than the newest seen is a failure."""
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[store]``."""
+
+    address: str = ""
+    """Where banks are, such as ``sqlite:///path.db`` or ``postgresql://USER@HOST/DATABASE``; empty
+    for ``satchel.db`` in the home."""
+
+    backend: str = ""
+    """The kind of store, where ``address`` is empty: ``sqlite``, ``graph-db`` or ``postgres``;
+    ``kuzu`` means ``graph-db``. Empty for a graph that is there, and else SQLite."""
+
+    graph_path: str = ""
+    """Where the flat graph is, an absolute path; empty for ``memory_graph.db`` in the home."""
+
+    encrypted: bool = False
+    """Whether a store in plain is refused; ``satchel store encrypt`` begins or makes one that is
+    encrypted."""
+
+    bank: str = ""
+    """Which bank is meant when none is named; empty for the only one there is."""
+
+
+class PortabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[portability]``."""
+
+    roots: tuple[str, ...] | None = None
+    """Folders that exports and imports are confined to; anywhere when not set, nowhere when empty.
+
+    In the environment: joined by ``:``."""
+
+
+class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the configuration file may hold."""
+
+    keys: KeySettings = KeySettings()
+    verify: VerifySettings = VerifySettings()
+    store: StoreSettings = StoreSettings()
+    portability: PortabilitySettings = PortabilitySettings()
+    inference: InferenceSettings = InferenceSettings()
+    files: FilesSettings = FilesSettings()
+    backup: BackupSettings = BackupSettings()
+    rehydrate: RehydrateSettings = RehydrateSettings()
+    limits: Limits = Limits()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an action needs to know about its surroundings."""
+
+    home: Path
+    """Keys and the trust registry."""
+
+    state: Path
+    """What was seen; apart from the home, so that restoring one does not bring back both."""
+
+    file: Path
+    """The configuration file, which need not exist."""
+
+    options: Options
+    values: list[Value]
+    notes: list[str] = []
+    """What the file says that has no meaning here."""
+
+    hooks: Hooks = NO_HOOKS
+    """Who is told of what happens."""
+    token: str | None = None
+    """A capability token that is presented: its file, or its JSON; None for the owner."""
+    proven: bool = False
+    """Whether whoever took the request has seen that it is the token's audience who presents it."""
+    selection: Selection
+    """Which store is meant."""
+    roots: tuple[str | Path, ...] | None = None
+    """Folders that paths have to be in, besides those of the options; None for any."""
+    unlocking: Unlocking = Unlocking()
+    """What encrypted files are decrypted with."""
+
+    @property
+    def store(self) -> str:
+        """The address of the store; raises as ``chosen``."""
+        return self.chosen.address
+
+    def at(self, address: str) -> "Settings":
+        """Return the same surroundings with another store."""
+        store = msgspec.structs.replace(self.options.store, address=address)
+        options = msgspec.structs.replace(self.options, store=store)
+        return msgspec.structs.replace(self, options=options)
+
+    @property
+    def chosen(self) -> Chosen:
+        """The store that is meant, and what decided.
+
+        Raises:
+            ConfigError: If what was said of it makes no sense.
+            PathRefusedError: If there is a link where one is looked for.
+        """
+        # An address that was put into the options since they were read is the one that is meant.
+        return self.selection.with_address(self.options.store.address).choice
+
+    @property
+    def provider(self) -> Provider | None:
+        """The product that export and import work with in place of the store; None for none."""
+        return engine_of(self.options.provider, self.options.provider_config)
+
+    @property
+    def keyring(self) -> "KeyRing":
+        """The signing keys."""
+        from satchel.crypto.keyring import KeyRing
+
+        return KeyRing(self.home / "keys")
+
+    @property
+    def registry(self) -> "TrustRegistry":
+        """The keys this machine believes."""
+        from satchel.crypto.trust import TrustRegistry
+
+        return TrustRegistry(self.home / "trust.json")
+
+    @property
+    def seen(self) -> "SeenRecord":
+        """What verified here before."""
+        from satchel.crypto.trust import SeenRecord
+
+        return SeenRecord(self.state / "seen.jsonl")
+
+    def policy(
+        self, keys: frozenset[str] = frozenset(), threshold: int | None = None
+    ) -> "TrustPolicy":
+        """Return whose signature is enough."""
+        from satchel.artifact.verification import TrustPolicy
+
+        return TrustPolicy(
+            registry=self.registry,
+            keys=keys,
+            seen=self.seen,
+            threshold=threshold or self.options.verify.threshold,
+        )
+
+
+def load_settings(
+    *,
+    home: Path | None = None,
+    config: Path | None = None,
+    store: str | None = None,
+    token: str | None = None,
+    backend: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Read the settings.
+
+    Args:
+        home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's data folder by default.
+        config: The configuration file; ``SATCHEL_CONFIG`` or the platform's by default.
+        store: Where banks are; ``SATCHEL_STORE`` or ``store.address`` by default.
+        token: A capability token to present: its file, or its JSON; ``SATCHEL_TOKEN`` by default.
+        backend: The kind of store; ``actions.selecting.choosing`` says what wins.
+        environment: The environment; the process's own by default.
+
+    Raises:
+        ConfigError: If the file or a variable holds something unknown or of the wrong type.
+    """
+    env = os.environ if environment is None else environment
+    found_home, home_origin = _folder(home, env, "SATCHEL_HOME", platformdirs.user_data_path)
+    state, state_origin = _folder(None, env, "SATCHEL_WITNESS", platformdirs.user_state_path)
+    chosen = env.get("SATCHEL_CONFIG")
+    file = config or (
+        Path(chosen) if chosen else default_file(platformdirs.user_config_path(_APP), FILE_NAME)
+    )
+    found = _read(file, required=config is not None or bool(chosen))
+    values = [
+        Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
+        Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
+    ]
+    presented, is_flag = token or env.get("SATCHEL_TOKEN") or None, bool(token)
+    if presented is not None:
+        # The JSON of one that anybody may use is a secret.
+        shown_token = "JSON" if presented.lstrip().startswith("{") else presented
+        origin = "flag" if is_flag else "SATCHEL_TOKEN"
+        values.append(
+            Value(name="token", value=shown_token, origin=origin, variable="SATCHEL_TOKEN")
+        )
+    plain = list[Value]()
+    for section, fields in sections().items():
+        for name, default in fields.items():
+            value = _value(section, name, default, found.table, env)
+            given = {"store.address": store, "store.backend": backend}.get(value.name)
+            if given is not None:
+                value = msgspec.structs.replace(value, value=given, origin=FLAG)
+            plain.append(value)
+    said = declared(found, env)
+    plain = with_provider(plain, said, found)
+    options = _options(plain, said, found)
+    values += [*map(masked, plain), *shown(said)]
+    return Settings(
+        home=found_home,
+        state=state,
+        file=file,
+        options=options,
+        values=values,
+        notes=found.notes,
+        hooks=Hooks.of(options.hooks),
+        token=presented,
+        selection=Selection(found_home, _said(plain)),
+        unlocking=Unlocking(folder=found_home / "identities"),
+    )
+
+
+def _said(plain: list[Value]) -> Said:
+    """Return what was said about the store."""
+    named = {one.name: one for one in plain}
+    address, backend = named["store.address"], named["store.backend"]
+    graph = named["store.graph_path"]
+    return Said(
+        address=address.value,
+        address_origin=address.origin,
+        backend=backend.value,
+        backend_origin=backend.origin,
+        graph_path=graph.value,
+        graph_path_origin="store.graph_path" if graph.origin == "file" else graph.origin,
+    )
+
+
+def _folder(
+    given: Path | None, env: Mapping[str, str], variable: str, default: Callable[[str], Path]
+) -> tuple[Path, str]:
+    if given is not None:
+        return given.expanduser(), FLAG
+    if env.get(variable):
+        return Path(env[variable]).expanduser(), variable
+    if not any(os.environ.get(name) for name in ("HOME", *_INSTEAD_OF_HOME[variable])):
+        raise ConfigError(
+            "there is no home directory: HOME is not set",
+            field=variable,
+            hint=f"Set HOME, or set {variable} to a folder.",
+        )
+    return default(_APP), "default"
+
+
+def _read(file: Path, *, required: bool) -> ConfigFile:
+    try:
+        found = read_file(file)
+    except UnreadableError as error:
+        if file.exists():
+            raise ConfigError(error.message, file=str(file)) from error
+        if not required:
+            return ConfigFile(file)
+        raise ConfigError(
+            "no such configuration file",
+            file=str(file),
+            hint="Create it (it may be empty), or choose another: --config, or SATCHEL_CONFIG.",
+        ) from error
+    require_known(found, Options)
+    return found
+
+
+def sections() -> dict[str, dict[str, Any]]:
+    """Return the sections of plain settings, each with its keys and their defaults."""
+    every: dict[str, Any] = msgspec.to_builtins(Options())
+    return {name: held for name, held in every.items() if name not in Declared.__struct_fields__}
+
+
+def _value(
+    section: str, name: str, default: Any, table: dict[str, Any], env: Mapping[str, str]
+) -> Value:
+    variable = _SHORT.get((section, name), f"SATCHEL_{section}_{name}".upper())
+    for one in (variable, *_ALSO.get((section, name), ())):
+        if one in env:
+            return Value(
+                name=f"{section}.{name}",
+                value=_from_text(env[one], default, one),
+                origin=one,
+                variable=variable,
+            )
+    if name in table.get(section, {}):
+        value, origin = table[section][name], "file"
+    else:
+        value, origin = default, "default"
+    return Value(name=f"{section}.{name}", value=value, origin=origin, variable=variable)
+
+
+def _from_text(text: str, default: Any, variable: str) -> Any:
+    if default is None:  # a list of folders, which nothing says otherwise
+        return text.split(os.pathsep) if text else []
+    try:
+        return msgspec.convert(text, resolved(type(default)), strict=False)
+    except msgspec.ValidationError:
+        raise ConfigError(f"{text!r} is not a {type(default).__name__}", field=variable) from None
+
+
+def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Options:
+    require_shapes(said, found)
+    merged: dict[str, Any] = {one.name: one.value for one in said}
+    for one in plain:
+        section, _, name = one.name.partition(".")
+        merged.setdefault(section, {})[name] = one.value
+    try:
+        options = msgspec.convert(merged, resolved(Options))
+    except msgspec.ValidationError as error:
+        raise misfit(error, found) from None
+    require_profiles(options, found)
+    if options.verify.threshold < 1:
+        raise ConfigError("the threshold must be at least 1", field="verify.threshold")
+    return options

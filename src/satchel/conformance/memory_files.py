@@ -1,0 +1,503 @@
+"""What every ``MemoryStore`` promises: 36 behaviours, one test function each.
+
+Use it on your own: import everything from here in a test module of yours and define a fixture
+``files`` that returns a ``FilesSubject``.
+"""
+
+import asyncio
+import hashlib
+import itertools
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError
+from satchel.files import MemoryStore
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSubject:
+    """A ``MemoryStore`` under test.
+
+    Args:
+        name: Its name.
+        folder: Makes a folder that nobody has.
+        storage_root: Where keys are; passed to the class methods where it is not None.
+        store: The class.
+        errors: Its three errors: any refusal, no access, changed by others.
+        planted: Puts bytes at a key's transcript, past the store; None where that is not possible.
+    """
+
+    name: str
+    folder: Callable[[], Path]
+    storage_root: str | None = None
+    store: Any = MemoryStore
+    errors: tuple[type[Exception], type[Exception], type[Exception]] = (
+        MemoryStoreError,
+        AccessDenied,
+        ConcurrencyError,
+    )
+    planted: Callable[[str, bytes], None] | None = None
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def refusal(self) -> type[Exception]:
+        """Any refusal."""
+        return self.errors[0]
+
+    @property
+    def denied(self) -> type[Exception]:
+        """No access."""
+        return self.errors[1]
+
+    @property
+    def changed(self) -> type[Exception]:
+        """Changed by others."""
+        return self.errors[2]
+
+    def key(self) -> str:
+        """Return a key that has no store."""
+        return f"key-{next(self._numbers)}-{secrets.token_hex(4)}"
+
+    def place(self, key: str, **more: str) -> dict[str, Any]:
+        """Return the arguments that name a key."""
+        root = {} if self.storage_root is None else {"storage_root": self.storage_root}
+        return {"key": key, **root, **more}
+
+    def create(self, key: str, **policy: Any) -> Any:
+        """Make the store of a key."""
+        return self.store.create(**self.place(key), **policy)
+
+    def reach(self, key: str, **policy: Any) -> Any:
+        """Open the store of a key, made where there is none."""
+        return self.store.get_or_create(**self.place(key), **policy)
+
+    def exists(self, key: str) -> bool:
+        """Tell whether a key has a store."""
+        return bool(self.store.exists(**self.place(key)))
+
+    @contextmanager
+    def fresh(self, **policy: Any) -> Iterator[Any]:
+        """Give an empty store of a key."""
+        store = self.create(self.key(), **policy)
+        try:
+            yield store
+        finally:
+            getattr(store, "close", bool)()  # where there is something to close
+
+    def at(self, root: Path, **more: Any) -> Any:
+        """Open a store in a folder."""
+        return self.store(root=root, **more)
+
+
+_TALK = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Zo\u00eb?"}]
+
+
+def test_01_a_root_that_is_opened_again_has_the_transcript_in_order(files: FilesSubject) -> None:
+    """What was flushed is there, in order."""
+    root = files.folder()
+    store = files.at(root)
+    store.extend(_TALK)
+    store.append({"role": "user", "content": "bye"})
+    store.flush_messages_sync()
+
+    assert files.at(root).messages == [*_TALK, {"role": "user", "content": "bye"}]
+
+
+def test_02_an_awaited_flush_keeps_the_same(files: FilesSubject) -> None:
+    """``flush_messages`` is the awaited twin."""
+    root = files.folder()
+    store = files.at(root)
+    store.extend(_TALK)
+    asyncio.run(store.flush_messages())
+
+    assert files.at(root).messages == _TALK
+    assert json.loads((root / "messages.json").read_text()) == _TALK
+
+
+def test_03_a_damaged_transcript_opens_as_empty(files: FilesSubject) -> None:
+    """A store is not lost with its transcript."""
+    root = files.folder()
+    (root / "messages.json").write_text("[{oops")
+
+    assert files.at(root).messages == []
+
+
+def test_04_messages_that_are_passed_win_over_those_on_disk(files: FilesSubject) -> None:
+    """Who knows the conversation says it."""
+    root = files.folder()
+    store = files.at(root)
+    store.extend(_TALK)
+    store.flush_messages_sync()
+    mine = [{"role": "system", "content": "mine"}]
+
+    assert files.at(root, messages=mine).messages == mine
+
+
+def test_05_class_methods_need_a_key(files: FilesSubject) -> None:
+    """There is no store of no key."""
+    with pytest.raises(TypeError):
+        files.store.create()
+    with pytest.raises(TypeError):
+        files.store.get_or_create()
+
+
+@pytest.mark.parametrize("key", ["", ".", "..", "a/b", "a\\b"])
+def test_06_a_key_is_one_plain_name(files: FilesSubject, key: str) -> None:
+    """Keys cannot lead anywhere."""
+    with pytest.raises(files.refusal):
+        files.store.remote_path_for_key(**files.place(key))
+    with pytest.raises(files.refusal):
+        files.create(key)
+
+
+def test_07_a_key_has_one_place_for_each_org_project_and_domain(files: FilesSubject) -> None:
+    """The same four give the same place, others another one."""
+
+    def place(**more: str) -> str:
+        return str(files.store.remote_path_for_key(**files.place("k", **more)))
+
+    known = {"org": "o", "project": "p", "domain": "d"}
+    assert place(**known) == place(**known)
+    assert place(**known).endswith("/agents/memory-store/v0/o/p/d/k")
+    assert len({place(**{**known, one: "x"}) for one in known} | {place(**known)}) == 4  # noqa: PLR2004
+
+
+def test_08_the_scratch_folder_of_a_run_is_no_part_of_the_place(files: FilesSubject) -> None:
+    """Two runs find the same store."""
+    if files.storage_root is None or files.store.__module__.startswith("flyte"):
+        pytest.skip("this suite cannot set where the root comes from")
+    known = {"key": "k", "org": "o", "project": "p", "domain": "d"}
+    path = files.store.remote_path_for_key
+    runs = [path(storage_root=f"{files.storage_root}/rd/{run}", **known) for run in ("a1", "b2")]
+
+    assert {*runs, path(storage_root=files.storage_root, **known)} == {runs[0]}
+
+
+def test_09_a_store_that_was_created_exists(files: FilesSubject) -> None:
+    """At once, before anything is saved."""
+    key = files.key()
+    files.create(key)
+
+    assert files.exists(key)
+
+
+def test_10_a_key_is_created_once(files: FilesSubject) -> None:
+    """Create means new."""
+    key = files.key()
+    files.create(key)
+    with pytest.raises(files.refusal):
+        files.create(key)
+
+
+def test_11_a_transcript_alone_is_a_store(files: FilesSubject) -> None:
+    """Create does not take over what something else wrote."""
+    if files.planted is None:
+        pytest.skip("nothing can be planted there")
+    key = files.key()
+    files.planted(key, b"[]")
+
+    assert files.exists(key)
+    with pytest.raises(files.refusal):
+        files.create(key)
+
+
+def test_12_saving_again_and_again_keeps_the_transcript(files: FilesSubject) -> None:
+    """It is at the store's root each time."""
+    key = files.key()
+    store = files.create(key)
+    for number in range(3):
+        store.append({"role": "user", "content": str(number)})
+        saved = store.save()
+        assert saved.path == files.store.remote_path_for_key(**files.place(key))
+
+    assert [one["content"] for one in files.reach(key).messages] == ["0", "1", "2"]
+
+
+def test_13_get_or_create_loads_what_is_there(files: FilesSubject) -> None:
+    """Files and transcript."""
+    key = files.key()
+    store = files.create(key)
+    store.write_text("notes/a.md", "kept")
+    store.append({"role": "user", "content": "hello"})
+    store.save()
+    again = files.reach(key)
+
+    assert again.read_text("notes/a.md") == "kept"
+    assert again.messages == [{"role": "user", "content": "hello"}]
+
+
+def test_14_get_or_create_makes_what_is_not(files: FilesSubject) -> None:
+    """An empty store."""
+    key = files.key()
+    store = files.reach(key)
+
+    assert files.exists(key)
+    assert store.messages == []
+    assert store.list_paths() == []
+
+
+def test_15_a_key_exists_once_it_was_created(files: FilesSubject) -> None:
+    """False before, true after."""
+    key = files.key()
+    assert not files.exists(key)
+    files.create(key)
+    assert files.exists(key)
+
+
+def test_16_a_text_comes_back(files: FilesSubject) -> None:
+    """With its path and its bytes counted."""
+    with files.fresh() as store:
+        meta = store.write_text("user/notes.md", "Zo\u00eb likes tea\n")
+
+        assert store.read_text("user/notes.md") == "Zo\u00eb likes tea\n"
+        assert (meta.path, meta.bytes) == ("user/notes.md", 15)
+
+
+def test_17_a_json_value_comes_back(files: FilesSubject) -> None:
+    """Nested, with numbers, null and booleans."""
+    value: Any = {"b": [1, 2.5, None, True], "a": {"deep": "\u00e9"}}
+    with files.fresh() as store:
+        store.write_json("state.json", value)
+
+        assert store.read_json("state.json") == value
+
+
+def test_18_what_is_not_there_gives_the_default(files: FilesSubject) -> None:
+    """For texts and for values; a blank file holds no value either."""
+    with files.fresh() as store:
+        store.write_text("blank.json", " \n")
+
+        assert store.read_text("no.txt") == ""
+        assert store.read_text("no.txt", default="none") == "none"
+        assert store.read_json("no.json") is None
+        assert store.read_json("no.json", default={"a": 1}) == {"a": 1}
+        assert store.read_json("blank.json", default=3) == 3  # noqa: PLR2004
+
+
+def test_19_a_listing_is_sorted_and_hides_what_is_the_stores_own(files: FilesSubject) -> None:
+    """Neither transcript nor audit, sidecars or versions."""
+    with files.fresh(keep_versions=True) as store:
+        for path in ("b.txt", "a/z.txt", "a/b/c.txt", "a.txt"):
+            store.write_text(path, path)
+        store.flush_messages_sync()
+
+        assert store.list_paths() == ["a.txt", "a/b/c.txt", "a/z.txt", "b.txt"]
+
+
+def test_20_a_listing_can_be_of_a_folder(files: FilesSubject) -> None:
+    """A folder, not the beginning of a name."""
+    with files.fresh() as store:
+        for path in ("user/a.txt", "user/b/c.txt", "user2/d.txt", "u.txt"):
+            store.write_text(path, path)
+
+        assert store.list_paths("user") == ["user/a.txt", "user/b/c.txt"]
+        assert store.list_paths("user/") == ["user/a.txt", "user/b/c.txt"]
+        assert store.list_paths("us") == []
+
+
+def test_21_a_folder_that_is_not_there_lists_nothing(files: FilesSubject) -> None:
+    """No error."""
+    with files.fresh() as store:
+        assert store.list_paths("nowhere") == []
+
+
+def test_22_a_link_is_not_listed(files: FilesSubject) -> None:
+    """Wherever it leads."""
+    outside, root = files.folder(), files.folder()
+    (outside / "secret.txt").write_text("classified")
+    store = files.at(root)
+    store.write_text("a.txt", "a")
+    (root / "link.txt").symlink_to(outside / "secret.txt")
+
+    assert store.list_paths() == ["a.txt"]
+
+
+def test_23_paths_that_lead_out_are_refused_and_it_is_said_why(files: FilesSubject) -> None:
+    """Three sorts, three messages."""
+    with files.fresh() as store:
+        said = []
+        for path in ("../up.txt", "/etc/passwd", ""):
+            with pytest.raises(files.refusal) as caught:
+                store.write_text(path, "x")
+            said.append(str(caught.value))
+        for path in ("a/../../b", "a/..", ".", "./"):
+            with pytest.raises(files.refusal):
+                store.write_text(path, "x")
+
+        assert "traversal" in said[0]
+        assert "must be relative" in said[1]
+        assert "Empty path" in said[2]
+
+
+def test_24_a_link_that_leads_out_is_neither_read_nor_written(files: FilesSubject) -> None:
+    """And what it leads to is as it was."""
+    outside, root = files.folder(), files.folder()
+    (outside / "secret.txt").write_text("classified")
+    store = files.at(root)
+    (root / "link.txt").symlink_to(outside / "secret.txt")
+    (root / "away").symlink_to(outside)
+    for path in ("link.txt", "away/secret.txt"):
+        with pytest.raises(files.refusal):
+            store.read_text(path)
+        with pytest.raises(files.refusal):
+            store.write_text(path, "mine")
+
+    assert (outside / "secret.txt").read_text() == "classified"
+    assert [one.name for one in outside.iterdir()] == ["secret.txt"]
+
+
+def test_25_the_transcript_cannot_be_written_as_a_file(files: FilesSubject) -> None:
+    """Only through its methods."""
+    with files.fresh() as store, pytest.raises(files.denied):
+        store.write_text("messages.json", "[]")
+
+
+@pytest.mark.parametrize("path", ["audit/log.jsonl", "meta/a.json", "versions/a/b.txt"])
+def test_26_the_stores_own_folders_cannot_be_written(files: FilesSubject, path: str) -> None:
+    """No forged audit, sidecar or version."""
+    with files.fresh() as store, pytest.raises(files.denied):
+        store.write_text(path, "x")
+
+
+def test_27_what_is_awaited_does_what_is_called(files: FilesSubject) -> None:
+    """Each with ``.aio`` or its twin."""
+
+    async def awaited() -> list[Any]:
+        key = files.key()
+        store = await files.store.create.aio(**files.place(key))
+        meta = await store.write_text.aio("a.txt", "text", actor="me")
+        await store.write_json.aio("b.json", [1])
+        found = [
+            meta.sha256 == await store.current_sha.aio("a.txt"),
+            await store.read_text.aio("a.txt"),
+            await store.read_json.aio("b.json"),
+            (await store.get_meta.aio("a.txt")).updated_by,
+            [event["path"] for event in await store.audit_tail(2)],
+        ]
+        await store.save.aio()
+        again = await files.store.get_or_create.aio(**files.place(key))
+        return [*found, again.read_text("a.txt")]
+
+    assert asyncio.run(awaited()) == [True, "text", [1], "me", ["a.txt", "b.json"], "text"]
+
+
+_SHA = 64
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_28_a_read_only_prefix_cannot_be_written(files: FilesSubject) -> None:
+    """And nothing is there afterwards."""
+    with files.fresh(read_only_prefixes=("memory/",)) as store:
+        with pytest.raises(files.denied):
+            store.write_text("memory/fact.md", "x")
+
+        assert store.list_paths() == []
+
+
+def test_29_other_prefixes_can_be_written(files: FilesSubject) -> None:
+    """One that only begins alike is another one."""
+    with files.fresh(read_only_prefixes=("memory/",)) as store:
+        store.write_text("user/fact.md", "x")
+        store.write_text("memory2/fact.md", "y")
+
+        assert store.list_paths() == ["memory2/fact.md", "user/fact.md"]
+
+
+def test_30_a_sha_that_is_as_expected_lets_the_write_through(files: FilesSubject) -> None:
+    """The file is the new one."""
+    with files.fresh() as store:
+        first = store.write_text("a.txt", "1")
+        store.write_text("a.txt", "2", expected_sha=first.sha256)
+
+        assert store.read_text("a.txt") == "2"
+
+
+def test_31_a_sha_that_is_not_as_expected_refuses_it(files: FilesSubject) -> None:
+    """With the path and what was expected in the error; the file is as it was."""
+    with files.fresh() as store:
+        store.write_text("a.txt", "1")
+        with pytest.raises(files.changed) as caught:
+            store.write_text("a.txt", "2", expected_sha="0" * _SHA)
+        error = caught.value
+
+        assert store.read_text("a.txt") == "1"
+        assert getattr(error, "path", None) == "a.txt"
+        assert getattr(error, "expected_sha", None) == "0" * _SHA
+        assert getattr(error, "actual_sha", None) == _sha("1")
+
+
+def test_32_an_empty_sha_means_create_only(files: FilesSubject) -> None:
+    """An empty file is there, too."""
+    with files.fresh() as store:
+        store.write_text("a.txt", "", expected_sha="")
+        with pytest.raises(files.changed):
+            store.write_text("a.txt", "2", expected_sha="")
+
+        assert store.read_text("a.txt", default="none") == ""
+
+
+def test_33_what_is_not_there_has_an_empty_sha(files: FilesSubject) -> None:
+    """No error."""
+    with files.fresh() as store:
+        assert store.current_sha("no.txt") == ""
+
+
+def test_34_a_file_that_something_else_wrote_has_its_real_sha(files: FilesSubject) -> None:
+    """The bytes count, not what was noted of them."""
+    root = files.folder()
+    store = files.at(root)
+    (root / "theirs.txt").write_bytes(b"by hand\r\n")
+
+    assert store.current_sha("theirs.txt") == _sha("by hand\r\n")
+
+
+def test_35_the_audit_says_who_wrote_what_after_what(files: FilesSubject) -> None:
+    """Create, then update, each with the sha before; nothing where there is no audit."""
+    with files.fresh() as store:
+        store.write_text("a.txt", "1", actor="alice", reason="first")
+        store.write_text("a.txt", "2", actor="bob")
+        events = [one for one in store.audit_tail_sync(10) if one["path"] == "a.txt"]
+
+        assert [one["op"] for one in events] == ["create", "update"]
+        assert [one["actor"] for one in events] == ["alice", "bob"]
+        assert [one["old_sha"] for one in events] == ["", _sha("1")]
+        assert [one["new_sha"] for one in events] == [_sha("1"), _sha("2")]
+        assert [one["path"] for one in store.audit_tail_sync(1)] == ["a.txt"]
+    with files.fresh(audit=False) as store:
+        store.write_text("a.txt", "1")
+
+        assert store.audit_tail_sync(10) == []
+
+
+def test_36_each_write_leaves_a_sidecar_and_where_wanted_a_version(files: FilesSubject) -> None:
+    """Names that look alike when encoded share neither."""
+    root = files.folder()
+    store = files.at(root, keep_versions=True)
+    for text in ("1", "2", "3"):
+        store.write_text("a/b", text, actor="me", reason="why")
+    store.write_text("a__b", "other")
+    shots = sorted((root / "versions" / "a%2Fb").iterdir())
+    meta = store.get_meta("a/b")
+
+    assert [one.read_text() for one in shots] == ["1", "2", "3"]
+    assert len(list((root / "versions" / "a__b").iterdir())) == 1
+    assert (meta.updated_by, meta.reason, meta.sha256) == ("me", "why", _sha("3"))
+    assert store.get_meta("never.txt") is None
+    assert {one.name for one in (root / "meta").glob("*.json")} == {"a%2Fb.json", "a__b.json"}
+    plain = files.folder()
+    files.at(plain).write_text("a.txt", "1")
+    assert not list((plain / "versions").glob("*/*"))
+
+
+__all__ = ["FilesSubject"]
+__all__ += [name for name in dir() if name.startswith("test_")]

@@ -1,0 +1,153 @@
+"""What outlives a store's object and its process, and what others who have it open may do."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from satchel.conformance.stores.commits import require_turns, write_turns
+from satchel.conformance.stores.oracle import (
+    ALL,
+    BANK,
+    StoreSubject,
+    bench,
+    memory,
+    named,
+    outcome_of,
+)
+from satchel.errors import TargetExistsError
+from satchel.model.entries import Semantic
+from satchel.ports.store import Change, RawCopied, Store
+
+_PROCESSES, _TURNS = 2, 12
+_STAMPS = 20
+
+
+def test_it_can_be_closed_twice(store: StoreSubject) -> None:
+    """Whoever cleans up does not have to know who did before."""
+    with bench(store) as both:
+        both.append(memory(1))
+        both.store.close()
+
+
+def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
+    """Rows, nodes, heads, words and side values outlive the object."""
+    with bench(store) as both:
+        opener = both.opener("durable")
+        both.append(named("1"), memory(1), Semantic(text="harbour"), side={"note": b"x"})
+        both.append(named("1"), changes=[Change(0, 3, hold=False)])
+        both.store.close()
+        both.store = opener()
+        both.same_all()
+        if both.store.traits.full_text:
+            with both.store.reading() as reader:
+                ((place, _),) = reader.candidates(BANK, "harbour", limit=9)
+            assert place == 2  # noqa: PLR2004 - the third
+        both.append(memory(3))
+        both.same_all()
+
+
+def test_what_is_committed_is_there_after_its_process_was_killed(store: StoreSubject) -> None:
+    """It is durable when the block ends, not when the store is closed."""
+    with bench(store) as both:
+        opener = both.opener("durable")
+        both.store.close()
+        assert _ran(_write_and_die, opener, 1) == [-signal.SIGKILL]
+        both.store = opener()
+        require_turns(both.store, _TURNS)
+
+
+def test_writers_of_several_processes_take_turns(store: StoreSubject) -> None:
+    """Each sees what the one before it wrote; no place is given twice, and nothing lost."""
+    with bench(store) as both:
+        opener = both.opener("concurrent_writers")
+        assert _ran(_write, opener, _PROCESSES, beside=lambda: _write_here(both.store)) == (
+            [0] * _PROCESSES
+        )
+        require_turns(both.store, (_PROCESSES + 1) * _TURNS)
+
+
+def test_the_stamp_tells_when_another_wrote(store: StoreSubject) -> None:
+    """Another handle, or process: the number is another one then, and mostly only then."""
+    with bench(store) as both:
+        opener = both.opener("concurrent_writers")
+        both.append(memory(1))
+        # A server may count what is written to its other databases too.
+        stamps = [_stamp(both.store) for _ in range(_STAMPS)]
+        assert len(set(stamps)) < _STAMPS
+        first = stamps[-1]
+        other = opener()
+        assert outcome_of(other, BANK, both.commit(memory(2))) is None
+        other.close()
+        assert _stamp(both.store) != first
+
+
+def test_a_copy_is_the_store_at_one_moment(store: StoreSubject, tmp_path: Path) -> None:
+    """It holds what the view saw that it was made in, whatever is committed meanwhile."""
+    with bench(store) as both:
+        both.need("raw_copy")
+        assert isinstance(both.store, RawCopied)
+        assert store.open_copy is not None
+        both.append(named("1"), memory(1), side={"note": b"x"})
+        with both.store.reading() as reader:
+            assert reader.banks() == [BANK]
+            expected, head = list(reader.scan(BANK, ALL)), reader.head(BANK)
+            writer = threading.Thread(target=both.append, args=(memory(2),))
+            writer.start()
+            writer.join()
+            both.store.copy_to(tmp_path / "copy")
+        with pytest.raises(TargetExistsError):
+            both.store.copy_to(tmp_path / "copy")
+        copied = store.open_copy(tmp_path / "copy")
+        with copied.reading() as reader:
+            assert list(reader.scan(BANK, ALL)) == expected
+            assert reader.head(BANK) == head
+            assert reader.side(BANK) == {"note": b"x"}
+        copied.close()
+        assert len(both.same(lambda reader: reader.scan(BANK, ALL))) == len(expected) + 1
+
+
+def _stamp(store: Store) -> int:
+    with store.reading() as reader:
+        return reader.stamp()
+
+
+def _write(opener: Callable[[], Store]) -> None:
+    store = opener()
+    write_turns(store, _TURNS)
+    store.close()
+
+
+def _write_here(store: Store) -> None:
+    write_turns(store, _TURNS)
+
+
+def _write_and_die(opener: Callable[[], Store]) -> None:
+    write_turns(opener(), _TURNS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _ran(
+    work: Callable[[Callable[[], Store]], None],
+    opener: Callable[[], Store],
+    processes: int,
+    beside: Callable[[], None] | None = None,
+) -> list[int | None]:
+    """Do work in new processes, and something beside them; return how they ended."""
+    # Not forked: a fork would take this process's connections and locks along.
+    context = multiprocessing.get_context("spawn")
+    others = [context.Process(target=work, args=(opener,)) for _ in range(processes)]
+    for other in others:
+        other.start()
+    if beside is not None:
+        beside()
+    for other in others:
+        other.join()
+    return [other.exitcode for other in others]
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]

@@ -1,0 +1,370 @@
+"""What every store promises of what it keeps beside the log: vectors and blobs."""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import inf, nan, sqrt
+from typing import Any
+
+import pytest
+from blake3 import blake3
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.conformance.stores.oracle import BANK, Bench, StoreSubject, bench
+from satchel.errors import UnknownBankError, UnknownBlobError, ValueRefusedError
+from satchel.model.entries import Semantic
+from satchel.ports.blobs import PIECE_BYTES
+from satchel.ports.store import Change, Store
+from satchel.ports.vectors import Generation, Given
+
+_OTHER = "blake3:" + "2" * 64
+_NOWHERE = "blake3:" + "3" * 64
+_TWO = Generation("model", 2)
+_NEAR = 1e-12
+"""What the last digits of a cosine may differ by."""
+
+
+class _Enough(Exception):  # noqa: N818 - no error of anybody's
+    pass
+
+
+def _ids(both: Bench, count: int, bank: str = BANK) -> list[str]:
+    """Log some memories and return their ids."""
+    first = both.sizes.get(bank, 0)
+    drafts = (Semantic(text=f"memory {number}") for number in range(first, first + count))
+    return [row.id for row in both.append(*drafts, bank=bank)]
+
+
+def _put(
+    store: Store, vectors: dict[str, Given], generation: Generation = _TWO, bank: str = BANK
+) -> None:
+    with store.writing() as writing:
+        writing.vectors.put(bank, generation, vectors)
+
+
+def _refused(store: Store, vectors: dict[str, Given]) -> str | None:
+    """Put what is refused, go on and commit, and return which record the error names."""
+    with store.writing() as writing:
+        with pytest.raises(ValueRefusedError) as refused:
+            writing.vectors.put(BANK, _TWO, vectors)
+        return refused.value.field
+
+
+def _near(store: Store, vector: Given, *, limit: int = 99, bank: str = BANK) -> list[str]:
+    with store.reading() as reader:
+        return [found for found, _ in reader.vectors.near(bank, _TWO, vector, limit=limit)]
+
+
+def _kept(store: Store, bank: str = BANK) -> dict[str, int]:
+    with store.reading() as reader:
+        return dict(reader.blobs.listed(bank))
+
+
+def _got(store: Store, digest: str, bank: str = BANK) -> bytes:
+    with store.reading() as reader:
+        return b"".join(reader.blobs.get(bank, digest))
+
+
+def _digest(data: bytes) -> str:
+    return "blake3:" + blake3(data).hexdigest()
+
+
+def _bits(numbers: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(numbers)}d", *numbers)
+
+
+_FINITE = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324, 1.7e308, -1.7e308, 0.1]),
+)
+_SOME = st.integers(1, 4).flatmap(
+    lambda count: st.lists(st.lists(_FINITE, min_size=count, max_size=count), min_size=2)
+)
+
+
+@given(_SOME)
+def test_vectors_come_back_bit_for_bit(store: StoreSubject, vectors: list[list[float]]) -> None:
+    """For all finite numbers, handed in as numbers or as their bytes."""
+    with bench(store) as both:
+        both.need("vectors")
+        ids, generation = _ids(both, len(vectors)), Generation("model", len(vectors[0]))
+        given_: list[Given] = [vectors[0], *map(_bits, vectors[1:])]
+        _put(both.store, dict(zip(ids, given_, strict=True)), generation)
+        with both.store.reading() as reader:
+            found = reader.vectors.get(BANK, generation, [*ids, _NOWHERE, ""])
+            assert reader.vectors.generations(BANK) == {generation: len(ids)}
+        assert {name: _bits(numbers) for name, numbers in found.items()} == {
+            name: _bits(numbers) for name, numbers in zip(ids, vectors, strict=True)
+        }
+        _put(both.store, {ids[0]: vectors[1]}, generation)
+        with both.store.reading() as reader:
+            (again,) = reader.vectors.get(BANK, generation, ids[:1]).values()
+            assert reader.vectors.generations(BANK) == {generation: len(ids)}
+        assert _bits(again) == _bits(vectors[1])
+
+
+_WRONG: list[Any] = [
+    *([nan, 1.0], [1.0, inf], [-inf, 1.0], [], [1.0], [1.0, 2.0, 3.0], b"", b"\0" * 9, "12"),
+    *([1.0, None], [1.0, "2"], [2**53 + 1, 0], [10**400, 0], struct.pack("<2f", 1, nan)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(_WRONG)))
+def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number: int) -> None:
+    """NaN, infinities, other lengths, no numbers: the record is named, and none is kept."""
+    with bench(store) as both:
+        both.need("vectors")
+        good, bad = _ids(both, 2)
+        assert _refused(both.store, {good: [1, 2], bad: _WRONG[number]}) == bad
+        with pytest.raises(ValueRefusedError):
+            _near(both.store, _WRONG[number])
+        with both.store.reading() as reader:
+            assert reader.vectors.generations(BANK) == {}
+
+
+@pytest.mark.parametrize("name", [_NOWHERE, "", "\0", "x" * 10_000, "\ud800"])
+def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str) -> None:
+    """Also one of a record in another bank."""
+    with bench(store) as both:
+        both.need("vectors")
+        (mine,), (other,) = _ids(both, 1), _ids(both, 1, _OTHER)
+        for wrong in (name, other, mine.upper(), mine.removeprefix("blake3:")):
+            assert _refused(both.store, {mine: [1, 2], wrong: [1, 2]}) == wrong
+        with both.store.reading() as reader:
+            assert reader.vectors.generations(BANK) == {}
+
+
+def test_generations_never_mix(store: StoreSubject) -> None:
+    """Of another model, length, number or bank: not found, not counted, not dropped together."""
+    keys = [_TWO, Generation("model", 2, 1), Generation("Model", 2), Generation("model", 3)]
+    with bench(store) as both:
+        both.need("vectors")
+        ids = _ids(both, len(keys))
+        for name, key in zip(ids, keys, strict=True):
+            _put(both.store, {name: [1.0] * key.dimensions}, key)
+        (other,) = _ids(both, 1, _OTHER)
+        _put(both.store, {other: [1, 1]}, bank=_OTHER)
+        with both.store.writing() as writing:
+            vectors = writing.vectors
+            for place, key in enumerate(keys):
+                assert vectors.generations(BANK) == dict.fromkeys(sorted(keys[place:]), 1)
+                found = vectors.near(BANK, key, [1.0] * key.dimensions, limit=9)
+                assert [name for name, _ in found] == [ids[place]]
+                assert list(vectors.get(BANK, key, [*ids, other])) == [ids[place]]
+                vectors.drop(BANK, key)
+                vectors.drop(BANK, key)
+                assert vectors.near(BANK, key, [1.0] * key.dimensions, limit=9) == []
+        assert _near(both.store, [1, 1], bank=_OTHER) == [other]
+
+
+def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
+    """Return the cosine of the angle between two vectors, from exact numbers."""
+    left, right = [Fraction(x) for x in one], [Fraction(x) for x in two]
+    product = sum(x * y for x, y in zip(left, right, strict=True))
+    lengths = sum(x * x for x in left) * sum(x * x for x in right)
+    cosine = sqrt(product * product / lengths) if lengths else 0.0
+    return cosine if product > 0 else -cosine
+
+
+@given(_SOME, st.integers(0, 9))
+def test_near_is_the_cosine_best_first(
+    store: StoreSubject, vectors: list[list[float]], limit: int
+) -> None:
+    """For all finite numbers, also the largest and smallest; equal ones in the log's order."""
+    with bench(store) as both:
+        both.need("vectors")
+        wanted, *rest = vectors
+        rest += rest[:2]
+        ids, generation = _ids(both, len(rest)), Generation("model", len(wanted))
+        there = dict(zip(ids, rest, strict=True))
+        _put(both.store, dict(reversed(there.items())), generation)
+        with both.store.reading() as reader:
+            found = reader.vectors.near(BANK, generation, wanted, limit=limit)
+            whole = reader.vectors.near(BANK, generation, wanted, limit=len(ids))
+        assert found == whole[:limit]
+        assert sorted(name for name, _ in whole) == sorted(ids)
+        for name, score in whole:
+            assert abs(score - _cosine(wanted, there[name])) < _NEAR
+            assert -1 <= score <= 1
+        for (one, more), (two, less) in pairwise(whole):
+            assert (more, -ids.index(one)) > (less, -ids.index(two))
+            assert _cosine(wanted, there[one]) > _cosine(wanted, there[two]) - 2 * _NEAR
+        scores = dict(whole)
+        assert all(scores[one] == scores[two] for one, two in zip(ids, ids[-2:], strict=False))
+
+
+def test_only_current_records_are_near(store: StoreSubject) -> None:
+    """Retired and held ones take no place in the result, until they are back."""
+    with bench(store) as both:
+        both.need("vectors")
+        ids = _ids(both, 6)
+        _put(both.store, {name: [1, place] for place, name in enumerate(ids)})
+        gone = [Change(place, 6, hold=False) for place in (0, 1)]
+        both.append(Semantic(text="a"), changes=[*gone, Change(2, None, hold=True)])
+        assert _near(both.store, [1, 0], limit=2) == ids[3:5]
+        back = [Change(place, None, hold=False) for place in (1, 2)]
+        both.append(Semantic(text="b"), changes=back)
+        assert _near(both.store, [1, 0], limit=3) == ids[1:4]
+        with both.store.reading() as reader:
+            assert len(reader.vectors.get(BANK, _TWO, ids)) == len(ids)
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 7))
+def test_a_blob_is_what_was_put_however_it_was_cut(
+    store: StoreSubject, chunks: list[bytes], size: int
+) -> None:
+    """For all bytes: the digest is that of the whole, and twice the same is kept once."""
+    whole = b"".join(chunks)
+    with bench(store) as both:
+        _ids(both, 1)
+        with both.store.writing() as writing:
+            digest = writing.blobs.put(BANK, chunks)
+            again = (whole[start : start + size] for start in range(0, len(whole), size))
+            assert writing.blobs.put(BANK, again) == digest == _digest(whole)
+        assert _kept(both.store) == {digest: len(whole)}
+        assert _got(both.store, digest) == whole
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
+def test_a_large_blob_comes_in_small_pieces(store: StoreSubject, size: int) -> None:
+    """In the order of its bytes, none larger than a piece may be, however it was handed in."""
+    block = bytes(range(251))
+    data = (block * (size // len(block) + 1))[:size]
+    with bench(store) as both:
+        _ids(both, 1)
+        for chunks in ([data], [data[:7], data[7:]]):
+            with both.store.writing() as writing:
+                digest = writing.blobs.put(BANK, chunks)
+            with both.store.reading() as reader:
+                pieces = list(reader.blobs.get(BANK, digest))
+            assert b"".join(pieces) == data
+            assert max(map(len, pieces)) <= PIECE_BYTES
+        assert _kept(both.store) == {_digest(data): size}
+
+
+def test_a_blob_is_there_until_it_is_dropped(store: StoreSubject) -> None:
+    """In its own bank and no other; what is not there is told, and dropped without a word."""
+    with bench(store) as both:
+        _ids(both, 1)
+        _ids(both, 1, _OTHER)
+        with both.store.writing() as writing:
+            blobs = writing.blobs
+            digest = blobs.put(BANK, [b"a"])
+            assert (blobs.has(BANK, digest), blobs.has(_OTHER, digest)) == (True, False)
+            blobs.put(_OTHER, [b"a"])
+            last = blobs.put(BANK, [b"b"])
+            blobs.drop(BANK, digest)
+            for wrong in (digest, digest.upper(), digest[7:], last.upper(), "", "\0", "\ud800"):
+                assert not blobs.has(BANK, wrong)
+                blobs.drop(BANK, wrong)
+                with pytest.raises(UnknownBlobError):
+                    blobs.get(BANK, wrong)
+        assert _kept(both.store) == {last: 1}
+        assert _kept(both.store, _OTHER) == {digest: 1}
+        assert _got(both.store, digest, _OTHER) == b"a"
+
+
+def test_a_blob_that_fails_midway_leaves_nothing(store: StoreSubject) -> None:
+    """Also where the block goes on and is committed; what was there stays."""
+
+    def failing() -> Iterator[bytes]:
+        yield from [bytes(PIECE_BYTES)] * 3
+        raise _Enough
+
+    with bench(store) as both:
+        _ids(both, 1)
+        with both.store.writing() as writing:
+            before = writing.blobs.put(BANK, [b"before"])
+            with pytest.raises(_Enough):
+                writing.blobs.put(BANK, failing())
+            after = writing.blobs.put(BANK, [b"after"])
+        assert _kept(both.store) == {before: 6, after: 5}
+        assert _got(both.store, after) == b"after"
+
+
+def test_a_blob_can_be_copied_within_a_store(store: StoreSubject) -> None:
+    """From one bank to another, read as it is written."""
+    data = [bytes([number]) * PIECE_BYTES for number in range(3)]
+    with bench(store) as both:
+        _ids(both, 1)
+        _ids(both, 1, _OTHER)
+        with both.store.writing() as writing:
+            digest = writing.blobs.put(BANK, data)
+            assert writing.blobs.put(_OTHER, writing.blobs.get(BANK, digest)) == digest
+        assert _got(both.store, digest, _OTHER) == b"".join(data)
+
+
+def test_what_is_beside_a_bank_needs_the_bank(store: StoreSubject) -> None:
+    """A bank that is not here is told, for reading and for writing."""
+    with bench(store) as both, both.store.writing() as writing:
+        vectors, blobs = writing.vectors, writing.blobs
+        asked: list[Callable[[], object]] = [
+            lambda: blobs.listed(BANK),
+            lambda: blobs.has(BANK, _digest(b"")),
+            lambda: blobs.get(BANK, _digest(b"")),
+            lambda: blobs.put(BANK, [b""]),
+            lambda: blobs.drop(BANK, _digest(b"")),
+        ]
+        if both.store.traits.vectors:
+            asked += [
+                lambda: vectors.generations(BANK),
+                lambda: vectors.get(BANK, _TWO, []),
+                lambda: vectors.near(BANK, _TWO, [1, 1], limit=1),
+                lambda: vectors.put(BANK, _TWO, {}),
+                lambda: vectors.drop(BANK, _TWO),
+            ]
+        for ask in asked:
+            with pytest.raises(UnknownBankError):
+                ask()
+
+
+def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None:
+    """A block that fails takes back what it put and dropped; a view does not see the next."""
+    with bench(store) as both:
+        (name,) = _ids(both, 1)
+        vectors = both.store.traits.vectors
+        if vectors:
+            _put(both.store, {name: [1, 2]})
+        with both.store.writing() as writing:
+            digest = writing.blobs.put(BANK, [b"kept"])
+
+        def fail() -> None:
+            with both.store.writing() as writing:
+                writing.blobs.put(BANK, [b"lost"])
+                writing.blobs.drop(BANK, digest)
+                if vectors:
+                    writing.vectors.put(BANK, _TWO, {name: [3, 4]})
+                    writing.vectors.drop(BANK, _TWO)
+                    writing.vectors.put(BANK, Generation("lost", 2), {name: [3, 4]})
+                raise _Enough
+
+        with pytest.raises(_Enough):
+            fail()
+        assert _kept(both.store) == {digest: 4}
+        assert _got(both.store, digest) == b"kept"
+        if vectors:
+            with both.store.reading() as reader:
+                assert reader.vectors.generations(BANK) == {_TWO: 1}
+                assert reader.vectors.get(BANK, _TWO, [name]) == {name: (1, 2)}
+
+
+def test_what_is_beside_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
+    """Vectors and blobs outlive the object."""
+    with bench(store) as both:
+        opener = both.opener("durable")
+        (name,) = _ids(both, 1)
+        with both.store.writing() as writing:
+            digest = writing.blobs.put(BANK, [b"kept"])
+            if both.store.traits.vectors:
+                writing.vectors.put(BANK, _TWO, {name: [0.1, 1]})
+        both.store.close()
+        both.store = opener()
+        assert _got(both.store, digest) == b"kept"
+        if both.store.traits.vectors:
+            assert _near(both.store, [1, 1]) == [name]
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]

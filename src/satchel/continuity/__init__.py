@@ -1,1 +1,0 @@
-"""Conversations in a bank's log: sessions, their messages and states, checkpoints, forks."""

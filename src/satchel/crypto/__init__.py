@@ -1,0 +1,1 @@
+"""Canonical bytes, ids, Merkle trees, signatures, tokens and encryption."""

@@ -1,0 +1,339 @@
+"""Signing keys on disk: one file each, mode 0600, the secret wrapped by a passphrase or plain.
+
+Losing the keys never loses the memory; it only ends the ability to sign as before.
+"""
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from nacl import bindings, pwhash
+from nacl.exceptions import CryptoError
+
+from satchel.crypto.canonical import canonical, decode_canonical
+from satchel.crypto.sealed_records import random_nonce
+from satchel.crypto.signatures import (
+    SEED_BYTES,
+    PayloadType,
+    SigningKey,
+    check,
+    parse_signatures,
+    sign,
+)
+from satchel.crypto.trust import Role
+from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UnreadableError
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.input import reading
+from satchel.runtime.private_files import exposure, private_folder
+
+# libsodium's "moderate" level: about a second and 256 MiB.
+_OPS, _MEMORY = pwhash.argon2id.OPSLIMIT_MODERATE, pwhash.argon2id.MEMLIMIT_MODERATE
+
+
+class Wrapped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a file holds of a secret that is under a passphrase."""
+
+    kdf: Literal["argon2id"]
+    # A hostile file may not ask for more work than this.
+    ops: Annotated[int, Meta(ge=1, le=16)]
+    memory_bytes: Annotated[int, Meta(ge=8192, le=2**30, multiple_of=1024)]  # what is counted
+    salt: str
+    nonce: str
+    box: str
+
+
+def wrap(secret: bytes, bound: bytes, passphrase: str) -> dict[str, Any]:
+    """Return a secret under a passphrase, as JSON.
+
+    Args:
+        secret: What is hidden.
+        bound: What it belongs to, such as its public key; it opens beside nothing else.
+        passphrase: The passphrase.
+    """
+    salt = bindings.randombytes(pwhash.argon2id.SALTBYTES)
+    nonce = bindings.randombytes(bindings.crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
+    under = pwhash.argon2id.kdf(32, passphrase.encode(), salt, _OPS, _MEMORY)
+    box = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(secret, bound, nonce, under)
+    return {
+        "kdf": "argon2id",
+        "ops": _OPS,
+        "memory_bytes": _MEMORY,
+        "salt": base64.b64encode(salt).decode(),
+        "nonce": base64.b64encode(nonce).decode(),
+        "box": base64.b64encode(box).decode(),
+    }
+
+
+def unwrap(wrapped: Wrapped, bound: bytes, passphrase: str) -> bytes | None:
+    """Return the secret; None where the passphrase is wrong, or the file is damaged."""
+    try:
+        salt, nonce, box = map(_bytes, (wrapped.salt, wrapped.nonce, wrapped.box))
+        under = pwhash.argon2id.kdf(
+            32, passphrase.encode(), salt, wrapped.ops, wrapped.memory_bytes
+        )
+        return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(box, bound, nonce, under)
+    except (binascii.Error, CryptoError, TypeError, ValueError):
+        return None
+
+
+def _bytes(text: str) -> bytes:
+    found = base64.b64decode(text, validate=True)
+    if base64.b64encode(found).decode() != text:  # bits that nobody reads
+        raise ValueError("not canonical base64")
+    return found
+
+
+FORMAT = "satchel-key/1"
+SUFFIX = ".key"
+DEFAULT_NAME = "default"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_MAX_FILE = 16_384
+
+
+class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a key file holds."""
+
+    format: Literal["satchel-key/1"]
+    name: str
+    role: Role
+    key: str
+    """The public key, as did:key."""
+
+    created_at: str
+    seed: str | None = None
+    wrapped: Wrapped | None = None
+
+    def __repr__(self) -> str:
+        return f"KeyFile({self.name!r}, {self.key})"  # the seed never shows
+
+    @property
+    def protected(self) -> bool:
+        """Whether a passphrase is needed."""
+        return self.wrapped is not None
+
+
+class KeyRing:
+    """The signing keys of one home folder.
+
+    Args:
+        folder: Where the key files are; made, with mode 0700, when the first key is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> list[str]:
+        """Return the names of all keys, sorted."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(path.stem for path in self.folder.glob(f"*{SUFFIX}"))
+
+    def create(
+        self,
+        name: str = DEFAULT_NAME,
+        *,
+        role: Role = "owner",
+        passphrase: str | None = None,
+        key: SigningKey | None = None,
+        replace: bool = False,
+    ) -> SigningKey:
+        """Make a key and its file.
+
+        Args:
+            name: Letters, digits, dot, dash and underscore.
+            role: What it is for.
+            passphrase: Wraps the secret when given.
+            key: An existing key to keep; a new one by default.
+            replace: Whether it takes the name of a key that was set aside.
+
+        Raises:
+            TargetExistsError: If there is a key of that name.
+        """
+        made = key or SigningKey.generate()
+        secret: dict[str, Any] = (
+            {"seed": base64.b64encode(made.seed).decode()}
+            if passphrase is None
+            else {"wrapped": wrap(made.seed, made.did.encode(), passphrase)}
+        )
+        content = {
+            "format": FORMAT,
+            "name": name,
+            "role": role,
+            "key": made.did,
+            "created_at": now(),
+            **secret,
+        }
+        path = self._path(name)
+        private_folder(self.folder)
+        try:
+            with writing(path, overwrite=replace, mode=PRIVATE_FILE) as stream:
+                stream.write(canonical(content) + b"\n")
+        except TargetExistsError:
+            raise TargetExistsError(
+                f"a key named {name!r} already exists",
+                file=str(path),
+                hint="Choose another name, or rotate this one: satchel key rotate.",
+            ) from None
+        return made
+
+    def read(self, name: str) -> KeyFile:
+        """Return a key's file, without unlocking the secret.
+
+        Raises:
+            SigningKeyError: If there is none, or it is readable by others.
+            MalformedError: If the file is not a key file.
+        """
+        path = self._path(name)
+        try:
+            with reading(path) as stream:
+                _refuse_exposed(path, os.fstat(stream.fileno()))
+                return _parse(stream.read(_MAX_FILE))
+        except UnreadableError as error:
+            if path.exists():
+                raise
+            raise SigningKeyError(
+                f"no key named {name!r}",
+                file=str(path),
+                hint=f"Create one: satchel key create {name}",
+            ) from error
+
+    def load(self, name: str = DEFAULT_NAME, *, passphrase: str | None = None) -> SigningKey:
+        """Return a key that can sign.
+
+        Raises:
+            SigningKeyError: If it is missing, a passphrase is missing or wrong, or the secret
+                does not belong to the public key.
+        """
+        held = self.read(name)
+        seed = _unwrap(held, passphrase) if held.wrapped else _base64(held.seed or "")
+        if len(seed) != SEED_BYTES:
+            raise SigningKeyError("the secret has the wrong length", file=str(self._path(name)))
+        key = SigningKey.from_seed(seed)
+        if key.did != held.key:
+            raise SigningKeyError(
+                "the secret does not belong to the public key in the file",
+                file=str(self._path(name)),
+            )
+        return key
+
+    def set_aside(self, name: str) -> str:
+        """Keep a key under another name as well, so that a new one can take this; return it."""
+        held = self.read(name)
+        retired = f"{name[:40]}.retired-{held.key[-8:]}"
+        with suppress(FileExistsError):  # set aside before, and cut short then
+            os.link(self._path(name), self._path(retired))
+        return retired
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise SigningKeyError(
+                f"{name!r} is not a valid key name",
+                hint="Use letters, digits, dot, dash and underscore.",
+            )
+        return self.folder / f"{name}{SUFFIX}"
+
+
+def key_from_text(text: str) -> SigningKey:
+    """Return the key of a base64 seed, as held in an environment variable.
+
+    Raises:
+        SigningKeyError: If it is not 32 bytes in base64; the text is not repeated in the error.
+    """
+    seed = _base64(text.strip())
+    if len(seed) != SEED_BYTES:
+        raise SigningKeyError(f"a signing key must be {SEED_BYTES} bytes in base64")
+    return SigningKey.from_seed(seed)
+
+
+def succession(old: SigningKey, new: SigningKey) -> dict[str, Any]:
+    """Return the statement, signed by both keys, that ``new`` takes the place of ``old``."""
+    payload = {
+        "type": "config",
+        "action": "key_succession",
+        "payload": {"old": old.did, "new": new.did},
+        "at": now(),
+        "nonce": random_nonce(),
+    }
+    signatures = sign(PayloadType.CONFIG, payload, [old, new])
+    return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
+
+
+def read_succession(value: Any) -> tuple[str, str] | None:
+    """Return the old and the new key of a statement of succession; None where it is none.
+
+    Raises:
+        MalformedError: If it is damaged, or not signed by both keys.
+    """
+    if not isinstance(value, dict) or value.keys() != {"signed", "signatures"}:
+        return None
+    signed = value["signed"]
+    if not isinstance(signed, dict) or signed.get("action") != "key_succession":
+        return None
+    payload = signed.get("payload")
+    old, new = (payload.get(name) if isinstance(payload, dict) else None for name in ("old", "new"))
+    if not isinstance(old, str) or not isinstance(new, str):
+        raise MalformedError("a succession must name an old and a new key", field="payload")
+    checks = check(PayloadType.CONFIG, signed, parse_signatures(value["signatures"], 2))
+    if {found.key for found in checks if found.valid} != {old, new} or old == new:
+        raise MalformedError("the succession is not signed by both its keys", field="signatures")
+    return old, new
+
+
+def revocation(key: SigningKey, revoked: Sequence[str], reason: str | None) -> dict[str, Any]:
+    """Return the signed statement that ``revoked`` keys no longer count."""
+    payload: dict[str, Any] = {
+        "type": "config",
+        "action": "key_revocation",
+        "payload": {"keys": list(revoked)} | ({"reason": reason} if reason else {}),
+        "at": now(),
+        "nonce": random_nonce(),
+    }
+    signatures = sign(PayloadType.CONFIG, payload, [key])
+    return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
+
+
+def _parse(data: bytes) -> KeyFile:
+    try:
+        return msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(KeyFile))
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"not a key file: {error}") from None
+
+
+def _refuse_exposed(path: Path, found: os.stat_result) -> None:
+    exposed = exposure(path, found)
+    if exposed is not None:
+        raise SigningKeyError(
+            f"this key is not safe: {exposed.problem}",
+            file=str(path),
+            hint=f"If not, restrict it: {exposed.command}",
+        )
+
+
+def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
+    wrapped = held.wrapped
+    if wrapped is None or passphrase is None:
+        raise SigningKeyError(
+            f"the key {held.name!r} is protected by a passphrase",
+            hint="Set SATCHEL_PASSPHRASE, or run it in a terminal to be asked.",
+        )
+    seed = unwrap(wrapped, held.key.encode(), passphrase)
+    if seed is None:
+        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong")
+    return seed
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise SigningKeyError("the secret is not base64") from None

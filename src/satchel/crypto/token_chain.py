@@ -1,0 +1,527 @@
+"""Tokens from an owner's to the holder's: made narrower link by link, and judged as a whole.
+
+A request is allowed when every token of the chain allows it, so nothing has to be compared for
+width, and nothing can widen. Source: docs/spec/6-keys-and-tokens.md, 6.6.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
+from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
+from satchel.crypto.signatures import PayloadType, SigningKey, check, parse_signatures, sign
+from satchel.crypto.tokens import (
+    MOST_LISTED_IDS,
+    Covers,
+    Entries,
+    Grant,
+    Lists,
+    Permission,
+    SignedToken,
+    covering,
+    is_signed,
+    is_wildcard,
+    list_digest,
+    parse_token,
+    shifted,
+    signed_token,
+)
+from satchel.errors import (
+    LimitError,
+    MalformedError,
+    PermissionRefusedError,
+    SigningKeyError,
+    TokenError,
+    TokenRevokedError,
+    TokenTimeError,
+    UsageError,
+)
+from satchel.model.records import KeyId
+from satchel.model.type_info import resolved
+from satchel.model.values import Id, Nonce, Time, check_times
+
+FORMAT = "satchel-token/1"
+MOST_TOKENS = 8
+"""Tokens of one chain."""
+
+SKEW = timedelta(seconds=60)
+"""How far the clocks of two machines may differ."""
+
+MOST_BYTES = 16 * 2**20
+"""Of a file with a chain, and the lists that go beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a chain is judged against."""
+
+    bank: str
+    owners: Collection[str]
+    """Keys that own the bank."""
+
+    moment: str
+    """What the clock says."""
+
+    revoked: Collection[str] = ()
+    """Ids of tokens that were revoked."""
+
+    revoked_keys: Collection[str] = ()
+    """Keys whose word does not count any more."""
+
+    artifact: str | None = None
+    """Root hash of the artifact that is asked for; None where it is the bank itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The tokens of one presentation, whose signatures and links hold.
+
+    Only ``opened`` and ``attenuated`` make one, so who has one need not check it again.
+    """
+
+    tokens: tuple[SignedToken, ...]
+    """From the owner's to the holder's."""
+
+    lists: Lists
+    """Lists of ids that are shown beside the tokens, by their hash."""
+
+    @property
+    def leaf(self) -> SignedToken:
+        """The holder's own token."""
+        return self.tokens[-1]
+
+    @property
+    def bank(self) -> str:
+        """Id of the bank that it is for."""
+        return self.leaf.payload.bank
+
+    @property
+    def audience(self) -> str | None:
+        """Who may present it; None for whoever has it."""
+        return self.leaf.payload.audience
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it speaks of everything in the bank."""
+        return all(is_wildcard(token.payload.scope) for token in self.tokens)
+
+    @property
+    def covers(self) -> Covers:
+        """What tells whether an entry is in the scope of every token."""
+        each = [covering(token.payload.scope, self.lists) for token in self.tokens]
+        return lambda entry: all(covers(entry) for covers in each)
+
+    @property
+    def permissions(self) -> frozenset[Permission]:
+        """What every token allows."""
+        each = (frozenset(token.payload.permissions) for token in self.tokens)
+        return frozenset.intersection(*each)
+
+    def require(self, needed: Collection[Permission], around: Surroundings) -> None:
+        """Require that every token holds now, and allows what is asked for.
+
+        Raises:
+            TokenError: If it is for another bank or artifact, or its issuer is not an owner.
+            TokenTimeError: If one has ended, or not begun.
+            TokenRevokedError: If one was revoked, or the key of its issuer was.
+            PermissionRefusedError: If one does not allow it.
+        """
+        self.require_valid(around)
+        missing = sorted(set(needed) - self.permissions)
+        if missing:
+            raise PermissionRefusedError(
+                f"the token does not allow: {', '.join(missing)}", field="permissions"
+            )
+
+    def require_valid(self, around: Surroundings) -> None:
+        """Require that every token holds now, whatever it allows; as ``require``."""
+        if self.bank != around.bank:
+            raise TokenError("the token is for another bank", field="bank")
+        root = self.tokens[0].payload.issuer
+        if root not in around.owners:
+            raise TokenError("the token was not issued by an owner of the bank", field="issuer")
+        for token in self.tokens:
+            _require_now(token, around)
+            bound = token.payload.binding
+            if bound is not None and bound.root_hash != around.artifact:
+                raise TokenError("the token is bound to one artifact", field="binding")
+
+    def value(self) -> dict[str, Any]:
+        """Return what a holder presents, as JSON."""
+        lists = {name: list(ids) for name, ids in self.lists.items()}
+        return {
+            "format": FORMAT,
+            **({"lists": lists} if lists else {}),
+            "tokens": [token.value() for token in self.tokens],
+        }
+
+    def encoded(self) -> bytes:
+        """Return the bytes of a file with it."""
+        return canonical_checked(self.value()) + b"\n"
+
+
+def _require_now(token: SignedToken, around: Surroundings) -> None:
+    payload = token.payload
+    if token.id in around.revoked or payload.issuer in around.revoked_keys:
+        raise TokenRevokedError("the token was revoked", field=token.id)
+    latest, earliest = shifted(around.moment, SKEW), shifted(around.moment, -SKEW)
+    if payload.not_before > latest:
+        raise TokenTimeError("the token is not valid yet", field="not_before")
+    if payload.expires_at <= earliest:
+        raise TokenTimeError("the token has expired", field="expires_at")
+
+
+def opened(data: bytes) -> Chain:
+    """Return the chain in the bytes of a file, after checking every signature and link.
+
+    Raises:
+        LimitError: If it is too large, or too long.
+        MalformedError: If the bytes are not canonical, or the shape is wrong.
+        TokenError: If a signature or a link does not hold.
+    """
+    if len(data) > MOST_BYTES:
+        raise LimitError(f"a token file can have at most {MOST_BYTES:,} bytes")
+    return opened_value(decode_canonical(data.strip(b"\r\n")))
+
+
+def opened_value(value: Any) -> Chain:
+    """Do what ``opened`` does with a value that a strict reader gave."""
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise MalformedError(f"not a token file: no format {FORMAT!r}", field="format")
+    unknown = sorted(value.keys() - {"format", "lists", "tokens"})
+    if unknown:
+        raise MalformedError("a token file has no such member", field=unknown[0])
+    found = value.get("tokens")
+    if not isinstance(found, list) or not found:
+        raise MalformedError("it contains no token", field="tokens")
+    if len(found) > MOST_TOKENS:
+        raise LimitError(f"a chain can have at most {MOST_TOKENS} tokens", field="tokens")
+    return linked(tuple(map(parse_token, found)), _lists(value.get("lists", {})))
+
+
+def linked(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
+    """Return tokens as a chain, after checking every signature and link.
+
+    Raises:
+        TokenError: Naming the first that does not hold.
+        MalformedError: If a list beside them is not one that a token names.
+    """
+    for place, token in enumerate(tokens):
+        if not is_signed(token):
+            raise TokenError("the signature of a token is not valid", field=f"tokens/{place}")
+        before = tokens[place - 1] if place else None
+        if not _follows(token, before):
+            raise TokenError(
+                "a token was not attenuated from the one before it", field=f"tokens/{place}/parent"
+            )
+    named = {
+        clause.digest: clause.count
+        for token in tokens
+        for clause in token.payload.scope
+        if isinstance(clause, Entries) and clause.digest is not None
+    }
+    for name, ids in lists.items():
+        if named.get(name) != len(ids):
+            raise MalformedError("no token names this list", field=f"lists/{name}")
+    return Chain(tokens, lists)
+
+
+def _follows(token: SignedToken, before: SignedToken | None) -> bool:
+    """Tell whether a token may stand after another one; as the first, where there is none."""
+    if before is None:
+        return token.payload.parent is None
+    return (
+        token.payload.parent == before.id
+        and token.payload.issuer == before.payload.audience
+        and token.payload.bank == before.payload.bank
+    )
+
+
+def _lists(value: Any) -> dict[str, list[str]]:
+    try:
+        found = msgspec.convert(value, resolved(dict[Id, list[Id]]))
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"not lists of IDs: {error}", field="lists") from None
+    for name, ids in found.items():
+        if len(ids) > MOST_LISTED_IDS:
+            raise LimitError(f"a list can have at most {MOST_LISTED_IDS:,} IDs", field="lists")
+        if list_digest(ids) != name or ids != sorted(set(ids)):
+            raise MalformedError("a list does not match its hash", field=f"lists/{name}")
+    return found
+
+
+def attenuated(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> Chain:
+    """Return a chain with one more token, which the holder of the last one signs.
+
+    Args:
+        chain: What the holder has.
+        holder: The key of its audience.
+        grant: What the new token says; it can only narrow.
+        lists: Lists that go beside it.
+
+    Raises:
+        UsageError: If it would say more than the chain allows, which it could not do anyhow.
+        SigningKeyError: If the key is not that of the audience.
+        LimitError: If the chain is too long.
+    """
+    if chain.audience is None:
+        raise UsageError("a bearer token cannot be attenuated", field="audience")
+    if grant.audience is None:
+        raise UsageError("an attenuated token needs an audience")
+    if holder.did != chain.audience:
+        raise SigningKeyError("this key does not belong to the token's holder", field="audience")
+    if len(chain.tokens) >= MOST_TOKENS:
+        raise LimitError(f"a chain can have at most {MOST_TOKENS} tokens", field="tokens")
+    more = sorted(set(grant.permissions) - chain.permissions)
+    if more:
+        raise UsageError(f"the token itself does not allow: {', '.join(more)}", field="permissions")
+    if grant.expires_at > min(token.payload.expires_at for token in chain.tokens):
+        raise UsageError("it would expire after its parent token", field="expires_at")
+    token = signed_token(chain.bank, holder, grant, chain.leaf.id)
+    return linked((*chain.tokens, token), {**chain.lists, **lists})
+
+
+SESSION = "session"
+"""The action of a proof that counts for a whole process, which made its verifier's key itself."""
+
+_LONGEST_ACTION = 64
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a holder signs."""
+
+    v: Literal[1]
+    action: Annotated[str, Meta(min_length=1, max_length=_LONGEST_ACTION)]
+    args: Id
+    """H(JCS(arguments))."""
+
+    audience: KeyId
+    """The verifier's key: what was signed for one counts at no other."""
+
+    bank: Id
+    token: Id
+    """Of the last token of the chain."""
+
+    at: Time
+    nonce: Nonce
+
+    def __post_init__(self) -> None:
+        check_times(self, ("at",))
+
+
+def request_of(method: str, target: str, body: str) -> tuple[str, dict[str, str]]:
+    """Return the action and arguments that a proof for a request over HTTP is made for.
+
+    Args:
+        method: Such as ``POST``.
+        target: The path with its query, as it is sent.
+        body: The BLAKE3 of the body, in hex; that of no bytes where there is none.
+    """
+    return f"http {method.upper()}", {"target": target, "body": body}
+
+
+def prove(
+    chain: Chain, holder: SigningKey, verifier: str, at: str, asked: tuple[str, Any] = (SESSION, {})
+) -> dict[str, Any]:
+    """Return the proof that a holder sends along, as JSON.
+
+    Args:
+        chain: What is presented.
+        holder: The key of its audience.
+        verifier: The key of whoever is asked.
+        at: Now.
+        asked: The action, and its arguments.
+    """
+    action, args = asked
+    said = {
+        "v": 1,
+        "action": action,
+        "args": digest(canonical(args)),
+        "audience": verifier,
+        "bank": chain.bank,
+        "token": chain.leaf.id,
+        "at": at,
+        "nonce": random_nonce(),
+    }
+    signatures = sign(PayloadType.REQUEST, said, [holder])
+    return {"payload": said, "signatures": msgspec.to_builtins(signatures)}
+
+
+def require_possession(
+    chain: Chain,
+    proof: Any,
+    verifier: str,
+    moment: str,
+    asked: tuple[str, Any] = (SESSION, {}),
+) -> Request:
+    """Require that a proof was made by the audience of a chain, for this very request, just now.
+
+    Whoever takes requests from elsewhere keeps the nonces of writes, in the transaction of each
+    write, for as long as a proof counts.
+
+    Args:
+        chain: What is presented; one without an audience needs no proof.
+        proof: As ``prove`` returns it, from a strict reader.
+        verifier: The verifier's own key.
+        moment: Now.
+        asked: The action, and its arguments.
+
+    Raises:
+        MalformedError: If the proof has another shape.
+        TokenError: If it does not hold.
+        TokenTimeError: If it is too old, or from the future.
+    """
+    action, args = asked
+    found = proved_request(chain, proof, verifier, moment, action)
+    require_arguments(found, args)
+    return found
+
+
+def proved_request(chain: Chain, proof: Any, verifier: str, moment: str, action: str) -> Request:
+    """Do what ``require_possession`` does, but for the arguments, which may not be here yet.
+
+    What costs least is looked at first, and the signature last.
+    """
+    if not isinstance(proof, dict) or proof.keys() != {"payload", "signatures"}:
+        raise MalformedError("a proof has a payload and signatures", field="request")
+    try:
+        found = msgspec.convert(proof["payload"], resolved(Request))
+    except msgspec.ValidationError as error:
+        problem, field = shape_problem(error)
+        raise MalformedError(f"not a proof of possession: {problem}", field=field) from None
+    expected = verifier, chain.bank, chain.leaf.id
+    if (found.audience, found.bank, found.token) != expected or found.action != action:
+        raise TokenError("the proof of possession is for another request", field="request")
+    if not shifted(moment, -SKEW) <= found.at <= shifted(moment, SKEW):
+        raise TokenTimeError("the proof of possession has expired", field="at")
+    signatures = parse_signatures(proof["signatures"], 1)
+    if [signature.key for signature in signatures] != [chain.audience]:
+        raise TokenError("the proof of possession is not signed by the audience", field="audience")
+    if not check(PayloadType.REQUEST, proof["payload"], signatures)[0].valid:
+        raise TokenError("the signature of the proof is not valid", field="request")
+    return found
+
+
+def require_arguments(request: Request, args: Any) -> None:
+    """Require that a request was signed for these arguments.
+
+    Raises:
+        TokenError: If it was signed for others.
+    """
+    if request.args != digest(canonical(args)):
+        raise TokenError("the proof of possession is for other arguments", field="args")
+
+
+REVOCATIONS_FORMAT = "satchel-revocations/1"
+MOST_REVOKED = 100_000
+LONGEST = timedelta(days=90)
+
+
+class RevocationList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The tokens of a bank that are revoked at a moment."""
+
+    v: Literal[1]
+    bank: Id
+    issuer: KeyId
+    number: Annotated[int, Meta(ge=1)]
+    """Higher in each later list; the size of the log that it was read from."""
+
+    issued_at: Time
+    expires_at: Time
+    """From when on nobody may rely on it: there is a newer one, or nobody knows."""
+
+    tokens: Annotated[tuple[Id, ...], Meta(max_length=MOST_REVOKED)]
+    """Ids, sorted."""
+
+    def __post_init__(self) -> None:
+        check_times(self, ("issued_at", "expires_at"))
+        if not self.issued_at < self.expires_at <= shifted(self.issued_at, LONGEST):
+            raise ValueError(f"a revocation list can be valid for at most {LONGEST.days} days")
+        if list(self.tokens) != sorted(set(self.tokens)):
+            raise ValueError("`tokens` must be sorted, each once")
+
+
+def signed_list(
+    bank: str, owner: SigningKey, number: int, tokens: Collection[str], times: tuple[str, str]
+) -> bytes:
+    """Return the bytes of a file with a signed list.
+
+    Args:
+        bank: Whose tokens.
+        owner: Signs it.
+        number: Higher than that of every list before.
+        tokens: Ids of those that are revoked.
+        times: When it was issued, and until when it counts.
+
+    Raises:
+        UsageError: If it cannot say that.
+    """
+    issued_at, expires_at = times
+    said = {
+        "v": 1,
+        "bank": bank,
+        "issuer": owner.did,
+        "number": number,
+        "issued_at": issued_at,
+        "expires_at": expires_at,
+        "tokens": sorted(set(tokens)),
+    }
+    try:
+        msgspec.convert(said, resolved(RevocationList))
+    except msgspec.ValidationError as error:
+        problem, field = shape_problem(error)
+        raise UsageError(f"not a valid revocation list: {problem}", field=field) from None
+    signatures = msgspec.to_builtins(sign(PayloadType.REVOCATIONS, said, [owner]))
+    return (
+        canonical_checked({"format": REVOCATIONS_FORMAT, "payload": said, "signatures": signatures})
+        + b"\n"
+    )
+
+
+def opened_list(
+    data: bytes, bank: str, owners: Collection[str], *, moment: str, least: int = 0
+) -> RevocationList:
+    """Return a list of revocations that counts now.
+
+    Args:
+        data: The bytes of its file.
+        bank: Whose tokens are asked about.
+        owners: Keys that own the bank.
+        moment: Now.
+        least: The number of the newest list that was seen before.
+
+    Raises:
+        MalformedError: If it is no such list.
+        TokenError: If it is another bank's, not an owner's, not signed, or older than one seen.
+        TokenTimeError: If it has ended, or is from the future.
+    """
+    value: Any = decode_canonical(data.strip(b"\r\n")) if len(data) <= MOST_BYTES else None
+    members = {"format", "payload", "signatures"}
+    if (
+        not isinstance(value, dict)
+        or value.keys() != members
+        or value["format"] != REVOCATIONS_FORMAT
+    ):
+        raise MalformedError("not a revocation list", field="format")
+    try:
+        found = msgspec.convert(value["payload"], resolved(RevocationList))
+    except msgspec.ValidationError as error:
+        problem, field = shape_problem(error)
+        raise MalformedError(f"not a revocation list: {problem}", field=field) from None
+    signatures = parse_signatures(value["signatures"], 1)
+    if [signature.key for signature in signatures] != [found.issuer]:
+        raise TokenError("the list is not signed by its issuer", field="signatures")
+    if found.bank != bank or found.issuer not in owners:
+        raise TokenError("the list is not issued by an owner of this bank", field="issuer")
+    if not check(PayloadType.REVOCATIONS, value["payload"], signatures)[0].valid:
+        raise TokenError("the signature of the list is not valid", field="signatures")
+    if found.number < least:
+        raise TokenError("a newer revocation list was seen here", field="number")
+    if found.issued_at > shifted(moment, SKEW) or found.expires_at <= shifted(moment, -SKEW):
+        raise TokenTimeError("the revocation list is not valid now", field="expires_at")
+    return found

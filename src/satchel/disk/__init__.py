@@ -1,1 +1,0 @@
-"""Files: opening them without surprises, writing them whole or not at all."""

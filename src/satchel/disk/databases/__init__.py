@@ -1,1 +1,0 @@
-"""SQLite files: those of other programs, and temporary ones of our own."""

@@ -1,0 +1,591 @@
+"""Erasing records: which go, with what hangs on them, everywhere, and the signed report of it.
+
+What goes is found in one pass over the whole log, which asks no index. Records that hang on others
+go first, a group at a time, each group whole or not at all: what a killed erasure leaves is found
+by asking for the same again. Then the store is rid of the bytes, and everything that can be reached
+is looked through for pieces of them. Source: docs/decisions/0041.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from satchel.backup.erasures import Backups
+from satchel.bank.connections import writer_key
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.crypto.age import in_environment
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.erasure.fragments import Fragments, Inside
+from satchel.erasure.options import EraseOptions
+from satchel.erasure.selection import Choice, Kinship, Why
+from satchel.errors import MemoryStoreError, SatchelError, StoreBusyError
+from satchel.files import MemoryStore
+from satchel.files.bank_files import namespace_of, opened_files
+from satchel.ledger.erasure import ERASABLE, finish, is_unfinished
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.records import Erasure, FileVersion, Status
+from satchel.model.times import now
+from satchel.ports.operations import PathText, operation, texts
+from satchel.ports.rows import Filter
+from satchel.ports.store import Extent, LaidOpen, Store
+from satchel.receipts.account import VERSION, Account, Counts, End, Scanned
+from satchel.receipts.archive import keep, list_receipts, refuse_copy, signer, tool
+from satchel.receipts.receipt import receipt_of
+from satchel.stores.raw_files import below
+
+_MOST_NAMED = 40
+_SECRET_FOLDERS = frozenset({"keys", "identities"})
+
+
+class Holder(Protocol):
+    """One place outside the store that may hold what is erased."""
+
+    name: str
+    """What to call it in the report."""
+
+    def erase(self, gone: Sequence[Logged]) -> int:
+        """Rid it of some records that are about to be erased; return how many things went.
+
+        Called again for the same records after a program was killed.
+
+        Raises:
+            SatchelError: If it cannot; then the records are not erased either.
+        """
+        ...
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield all bytes in which it may hold something, compressed ones as they were."""
+        ...
+
+    def out_of_reach(self) -> list[str]:
+        """Return in words where it may hold something that nobody here can look at."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it has open."""
+        ...
+
+
+class MemoryFiles:
+    """The memory files of a bank's name: a file goes with all its versions."""
+
+    name = "memory files"
+
+    def __init__(self, bank: OpenBank) -> None:
+        self._bank = bank
+        self._open = ExitStack()
+        self._store: MemoryStore | None = None
+
+    def erase(self, gone: Sequence[Logged]) -> int:
+        """See ``Holder``."""
+        paths = {
+            one.model.path: one.model.metadata.get("store")
+            for one in gone
+            if isinstance(one.model, FileVersion)
+        }
+        store = self._opened() if paths else None
+        if store is None:
+            return 0
+        erased = 0
+        for path, where in sorted(paths.items()):
+            if where == store.id and _was_there(store, path):
+                erased += store.erase(path, reason="erased from the bank")
+        return erased
+
+    def laid_open(self) -> Iterator[Extent]:
+        """See ``Holder``."""
+        store = self._opened()
+        if store is not None:
+            yield from store.laid_open()
+
+    def out_of_reach(self) -> list[str]:
+        """See ``Holder``."""
+        store = self._opened()
+        if store is None:
+            return []
+        found = (
+            ["the audit log of memory files, which contains paths and digests"]
+            if store.audit
+            else []
+        )
+        if not store.is_in_place:
+            found.append("removed memory files that the object store retains")
+            found.append("working copies of memory files on other machines")
+        return found
+
+    def close(self) -> None:
+        """See ``Holder``."""
+        self._open.close()
+
+    def _opened(self) -> MemoryStore | None:
+        name = self._bank.name
+        if self._store is None and name:
+            with suppress(MemoryStoreError):
+                known = {**namespace_of(self._bank.settings)._asdict(), "key": name}
+                if MemoryStore.exists(**known):
+                    files = opened_files(self._bank.settings, name)
+                    self._store = self._open.enter_context(files)
+        return self._store
+
+
+class Home:
+    """What this machine keeps beside stores: receipts, journals, copies of older stores."""
+
+    name = "home folder"
+
+    def __init__(self, bank: OpenBank) -> None:
+        self._bank = bank
+
+    def erase(self, gone: Sequence[Logged]) -> int:
+        """See ``Holder``; nothing there is of one record."""
+        del gone
+        return 0
+
+    def laid_open(self) -> Iterator[Extent]:
+        """See ``Holder``; keys are not looked at."""
+        home = self._bank.settings.home
+        for one in below(home):
+            if Path(one.name).relative_to(home).parts[0] not in _SECRET_FOLDERS:
+                yield one
+
+    def out_of_reach(self) -> list[str]:
+        """See ``Holder``; the files that were written of the bank, as far as receipts say."""
+        bank, names = self._bank, dict[str, None]()
+        with suppress(SatchelError, OSError):
+            for receipt in list_receipts(bank.settings, bank.id, limit=10_000):
+                if receipt.kind in ("export", "convert", "migrate", "copy"):
+                    names[f"an exported copy: {receipt.output}"] = None
+        found = list(names)
+        if found[_MOST_NAMED:]:
+            more = f"{len(found) - _MOST_NAMED} more copies; see: satchel receipt list"
+            found[_MOST_NAMED:] = [more]
+        return found
+
+    def close(self) -> None:
+        """See ``Holder``."""
+
+
+HOLDERS: tuple[Callable[[OpenBank], Holder], ...] = (MemoryFiles, Backups, Home)
+"""Everybody who is asked, in this order."""
+
+
+def _was_there(store: MemoryStore, path: str) -> bool:
+    """Tell whether a store has a path, or a version of what was there."""
+    return store.exists(path) or bool(store.history(path))
+
+
+_ALL = Filter(retired=True, held=True)
+_MOST_SAID, _MOST_AT = 20, 5
+
+ALWAYS_OUT_OF_REACH = (
+    "backups, file system snapshots, and unused disk blocks",
+    "data already sent to models and services",
+)
+"""What no program on this machine can look at."""
+
+Looked = Callable[[int], None]
+"""Told how many bytes more were looked at."""
+
+
+class StillSaid(NamedTuple):
+    """What records that stay say, too."""
+
+    records: int
+    """How many at least: one is counted for a piece that no other one before it has."""
+
+    examples: list[str]
+    """Bank and id of the first of them."""
+
+
+class Found(NamedTuple):
+    """What a look at everything gave."""
+
+    scanned: list[Scanned]
+    unreached: list[str]
+
+
+def still_said(store: Store, fragments: Fragments, looked: Looked) -> StillSaid:
+    """Return which records of a store still say a piece of what was erased.
+
+    Such a piece is not looked for any further: that it is there is no remnant.
+    """
+    records, examples = 0, list[str]()
+    with store.reading() as reader:
+        for bank in reader.banks():
+            for row in reader.scan(bank, _ALL):
+                if not len(fragments):
+                    break
+                body = row.body or b""
+                looked(len(body))
+                found = fragments.in_bytes(body)
+                fragments.drop(found)
+                if found:
+                    records += 1
+                    if len(examples) < _MOST_SAID:
+                        examples.append(f"{bank} {row.id}")
+    return StillSaid(records, examples)
+
+
+def scan(
+    store: Store, extents: Iterable[Extent], fragments: Fragments, looked: Looked, inside: Inside
+) -> list[Scanned]:
+    """Look through the raw bytes of a store, and of others that hold something, each once.
+
+    Args:
+        store: The store.
+        extents: The bytes of the others; those that are packed or encrypted are looked into.
+        fragments: What to look for.
+        looked: Told of bytes.
+        inside: Looks into them, and notes what cannot be.
+    """
+    found, seen = list[Scanned](), set[str]()
+    own = store.laid_open() if isinstance(store, LaidOpen) else ()
+    for some in (own, extents):
+        for extent in some:
+            if extent.name not in seen:
+                seen.add(extent.name)
+                found.append(_look(extent, fragments, looked))
+                if some is not own:
+                    found += (_look(one, fragments, looked) for one in inside.within(extent))
+    return found
+
+
+def unreached(store: Store, others: Iterable[str]) -> list[str]:
+    """Return in words what was not looked through."""
+    own = store.out_of_reach() if isinstance(store, LaidOpen) else ["the store's own memory"]
+    return list(dict.fromkeys([*own, *others, *ALWAYS_OUT_OF_REACH]))
+
+
+def _look(extent: Extent, fragments: Fragments, looked: Looked) -> Scanned:
+    size = 0
+
+    def counted() -> Iterable[bytes]:
+        nonlocal size
+        for piece in extent.pieces():
+            size += len(piece)
+            looked(len(piece))
+            yield piece
+
+    count, at = 0, list[int]()
+    for place in fragments.places_in(counted()):
+        count += 1
+        if len(at) < _MOST_AT:
+            at.append(place)
+    return Scanned(name=extent.name, bytes=size, found=count, at=at)
+
+
+_MOST_LEFT = 20
+_STEP = 1_000
+_UNFINISHED = "an interrupted erasure was completed; its texts were not scanned for"
+_SCANNED = 2 << 20
+
+Progress = Callable[[int, int], None]
+"""Told how much is done of all there is to do, in no unit."""
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was erased, or would be."""
+
+    bank: str
+    chosen: int
+    """Records that were asked for."""
+
+    with_them: dict[str, int] = {}
+    """Records that go along: ``version``, ``joins``, ``derived``."""
+
+    erased: int
+    """All of them."""
+
+    types: dict[str, int] = {}
+    """How many of each type."""
+
+    derived_left: int = 0
+    """Records that were drawn from what is erased, and stay: ``cascade`` takes them."""
+
+    derived_examples: list[str] = []
+    arriving: int = 0
+    """Records of imports that are not complete: they cannot be erased yet."""
+
+    bytes: int = 0
+    """What these took in the log."""
+
+    blobs: int = 0
+    held: dict[str, int] = {}
+    """What others held of them, by who held it."""
+
+    still_said: int = 0
+    """Records that stay, of any bank of the store, and say some of it, too; or more."""
+
+    still_said_examples: list[str] = []
+    looked_for: int = 0
+    """Pieces of 16 bytes of the erased texts that were looked for in the end."""
+
+    too_short: int = 0
+    """Texts that are too short to be looked for."""
+
+    scanned: list[Scanned] = []
+    unreached: list[str] = []
+    notes: list[str] = []
+    receipt: str | None = None
+    """Id of the signed report."""
+
+    finished: bool = True
+    """Whether the store could be rid of the bytes; else it does so when asked again."""
+
+    dry_run: bool = False
+
+    @property
+    def found(self) -> int:
+        """In how many places there is still a piece of what was erased."""
+        return sum(one.found for one in self.scanned)
+
+    @property
+    def exit_status(self) -> int:
+        """1 when something of it is left, or could be."""
+        return int(bool(self.found or not self.finished or self.arriving))
+
+
+@operation(
+    EraseOptions,
+    name="erase",
+    example="satchel erase --where user=ada --cascade --dry-run",
+    absent=NOT_FOR_MODELS,
+)
+def erase(bank: OpenBank, options: EraseOptions) -> Erased:
+    """Erase memories permanently, also current ones, with their versions and links.
+
+    Their contents are deleted from the store, its indexes, its log and the memory files; the log
+    still verifies. Then all bytes that can be reached are searched for remnants, and a signed
+    report lists what was erased, where remnants are left, and what could not be reached. This
+    cannot be undone.
+
+    Args:
+        bank: The bank, open for writing; or for reading, for a dry run.
+        options: What to erase.
+
+    Raises:
+        UsageError: If nothing is named, or an ID is ambiguous.
+        UnknownMemoryError: If there is no such record.
+        ReadOnlyStoreError: If no key may add to the bank here.
+        VerificationError: If the store is not what was signed.
+        StoreError: If it cannot be written; groups that were erased before stay so.
+    """
+    require_owner(bank.settings, "erase")
+    refuse_copy(bank.settings, _file(options.receipt))
+    with closing(Kinship()) as kin:
+        erasing = _Erasing(bank, options, kin)
+        planned = erasing.plan()
+        if options.dry_run:
+            return planned
+        return erasing.carry_out(planned)
+
+
+def _file(path: PathText | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+class _Erasing:
+    """One erasure, from the plan to the report."""
+
+    def __init__(self, bank: OpenBank, wanted: EraseOptions, kin: Kinship) -> None:
+        self._bank = bank
+        self._wanted = wanted
+        self._kin = kin
+        self._progress = wanted.progress
+        self._began = now()
+        self._gone = Counter[str]()
+        self._fragments = Fragments()
+        self._done = self._bytes = 0
+        self._total = 1
+
+    def plan(self) -> Erased:
+        """Find out what goes."""
+        wanted, kin = self._wanted, self._kin
+        with self._bank.ledger.reading() as view:
+            choice = Choice(view, texts(wanted.ids), wanted.where)
+            self._total = 3 * view.head.size + _SCANNED // _STEP
+            kin.choose(choice.ids)
+            for logged in view.scan():
+                if logged.record.type in ERASABLE:
+                    kin.add(logged.model)
+                    if choice.takes(logged):
+                        kin.choose([logged.record.id])
+                self._tell(1)
+            kin.spread(view.versions, cascade=wanted.cascade)
+            arriving = sum(
+                choice.takes(logged)
+                for source in view.open_imports()
+                for logged in view.pending(source)
+                if logged.record.type in ERASABLE
+            )
+        counts = kin.counts()
+        left, examples = kin.left(_MOST_LEFT)
+        return Erased(
+            bank=self._bank.id,
+            chosen=counts.pop(Why.CHOSEN, 0),
+            with_them={str(why): number for why, number in sorted(counts.items())},
+            erased=sum(kin.types().values()),
+            types=kin.types(),
+            derived_left=left,
+            derived_examples=examples,
+            arriving=arriving,
+            dry_run=wanted.dry_run,
+        )
+
+    def carry_out(self, planned: Erased) -> Erased:
+        """Erase it, look whether it is gone, and report."""
+        bank, held = self._bank, dict[str, int]()
+        notes = [_UNFINISHED] if is_unfinished(bank.store, bank.id) else []
+        with ExitStack() as opened:
+            holders = [opened.enter_context(closing(each(bank))) for each in HOLDERS]
+            erased = self._erase(holders, held)
+            blobs, finished = self._finish(notes)
+            said, scanned, beyond = StillSaid(0, []), list[Scanned](), list[str]()
+            for_holders = [name for each in holders for name in each.out_of_reach()]
+            if self._wanted.scan:
+                said = still_said(bank.store, self._fragments, self._look)
+                extents = (extent for each in holders for extent in each.laid_open())
+                unlocking = replace(bank.settings.unlocking, passphrase=in_environment)
+                inside = Inside(unlocking, bank.settings.options.limits)
+                scanned = scan(bank.store, extents, self._fragments, self._look, inside)
+                beyond = unreached(bank.store, [*for_holders, *inside.closed])
+        if self._fragments.left_out:
+            notes.append(f"{self._fragments.left_out:,} pieces were not scanned for: too many")
+        done = msgspec.structs.replace(
+            planned,
+            erased=erased,
+            bytes=self._bytes,
+            blobs=blobs,
+            held=held,
+            still_said=said.records,
+            still_said_examples=said.examples,
+            looked_for=len(self._fragments),
+            too_short=self._fragments.too_short,
+            scanned=scanned,
+            unreached=beyond,
+            finished=finished,
+            notes=notes,
+        )
+        return self._reported(done)
+
+    def _erase(self, holders: Sequence[Holder], held: dict[str, int]) -> int:
+        """Erase group by group, and return how many records that were."""
+        erased, by = 0, writer_key(self._bank.settings).did
+        for ids in self._kin.going():
+            with self._bank.ledger.reading() as view:
+                found = sorted(view.get(ids).values(), key=lambda one: one.seq)
+            for logged in found:
+                self._fragments.add(logged.record.value)
+            for holder in holders:
+                number = holder.erase(found)
+                if number:
+                    held[holder.name] = held.get(holder.name, 0) + number
+            if found:
+                self._bank.ledger.append(list(self._records(found, by)))
+                with self._bank.ledger.reading() as view:
+                    left = view.get(ids)
+                gone = (one.record.type for one in found if one.record.id not in left)
+                self._gone.update(gone)
+            erased += len(found)
+            self._bytes += sum(len(logged.record.body) for logged in found)
+            self._tell(len(found))
+        return erased
+
+    def _records(self, found: Sequence[Logged], by: str) -> Iterator[Sealed]:
+        """Yield what erases records, which are retired first where they are current."""
+        at, reason = now(), self._wanted.reason
+        for logged in found:
+            if logged.row.retired is None:
+                said = Status(target=logged.record.id, state="deleted", reason=reason, at=at)
+                yield seal(said)
+        for logged in found:
+            yield seal(Erasure(entry=logged.record.id, reason=reason, by=by, at=at))
+
+    def _finish(self, notes: list[str]) -> tuple[int, bool]:
+        """Rid the store of the bytes; tell how many blobs went, and whether it could be done."""
+        try:
+            return finish(self._bank.store, self._bank.id), True
+        except StoreBusyError as error:
+            notes.append(f"the bytes could not be removed from the store yet: {error.message}")
+            return 0, False
+
+    def _reported(self, done: Erased) -> Erased:
+        """Sign the report and keep it."""
+        bank, settings = self._bank, self._bank.settings
+        with bank.ledger.reading() as view:
+            end = _end(bank, view)
+        notes = [*done.notes, *_told(done)]
+        account = Account(
+            version=VERSION,
+            kind="erase",
+            tool=tool(),
+            began=self._began,
+            ended=now(),
+            input=end,
+            output=end,
+            counts={
+                name: Counts(
+                    read=number, planned=number, written=number, read_back=self._gone[name]
+                )
+                for name, number in done.types.items()
+            },
+            done={"erased": done.erased, "blobs": done.blobs, **done.held},
+            scanned=done.scanned,
+            unreached=done.unreached,
+            notes=notes,
+        )
+        receipt = receipt_of(account, signer(settings, None))
+        ids, problems = keep(settings, [receipt], _file(self._wanted.receipt))
+        return msgspec.structs.replace(
+            done, receipt=ids[0] if ids else None, notes=[*done.notes, *problems]
+        )
+
+    def _tell(self, steps: int) -> None:
+        self._done = min(self._done + steps, self._total)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def _look(self, size: int) -> None:
+        self._tell(size // _STEP)
+
+
+def _end(bank: OpenBank, view: View) -> End:
+    head = view.head
+    return End(
+        name=bank.name or bank.id,
+        bank=bank.id,
+        store=bank.store.name,
+        size=head.size,
+        root=head.root,
+    )
+
+
+def _told(done: Erased) -> Iterator[str]:
+    """Yield what the report has to say in words, and nothing of what was erased."""
+    yield (
+        f"{done.looked_for:,} pieces of 16 bytes were scanned for; {done.too_short:,} texts "
+        "were too short to scan for (10 bytes or fewer)"
+    )
+    if done.still_said:
+        such = ", ".join(done.still_said_examples[:3])
+        yield (
+            f"{done.still_said:,} or more remaining records contain some of the same text, such as "
+            f"{such}"
+        )
+    if done.derived_left:
+        such = ", ".join(done.derived_examples[:3])
+        yield f"{done.derived_left:,} records derived from it remain, such as {such}"
+    if done.arriving:
+        yield f"{done.arriving:,} records of incomplete imports could not be erased"
+    if not done.finished:
+        yield (
+            "the store may still contain its bytes: run again when no other program reads the store"
+        )

@@ -1,0 +1,324 @@
+"""Pieces of erased texts, and finding them in raw bytes.
+
+A piece is 16 bytes, as a text has them in UTF-8, in JSON, in UTF-16 and in base64. Each text gives
+several, so that one that an engine keeps in two places is found by a piece of either. What is
+looked for is in memory, and nowhere else; how much that is, is bounded.
+
+Bytes are looked through as whole words of eight, from every fourth on. A piece that stands anywhere
+has such a word within its first eleven bytes, so four words of each piece are known; that takes
+nanoseconds a byte, however many pieces there are. Source: docs/spec/7, SEAL-7.17.
+"""
+
+import base64
+import json
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, cast
+
+from satchel.crypto.age import HEAD_BYTES, Unlocking, decrypt, is_encrypted
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.errors import LimitError, MalformedError, SatchelError
+from satchel.model.times import is_canonical_time
+from satchel.model.values import is_hex
+from satchel.ports.store import Extent
+from satchel.runtime.spool import CHUNK
+
+LONG, LEAST = 16, 11
+"""Bytes of a piece; of a text that is shorter, which is a piece as a whole."""
+
+MOST = 200_000
+"""Pieces that are looked for at most. Half of them are kept for texts as they are."""
+
+_MOST_OF_TEXT = 32
+_WORD, _STEP = 8, 4
+_BLOCK = 1 << 20
+_OWN = frozenset({"id", "nonce", "type", "parent_ids", "source_event_ids", "at", "path"})
+_REFERENCE, _DIGEST = "blake3:", 32
+
+
+class Fragments:
+    """What is looked for.
+
+    Args:
+        most: How many pieces at most.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.texts = 0
+        """Texts that are looked for."""
+
+        self.too_short = 0
+        """Texts that are too short to tell anything by: words of everyday."""
+
+        self.left_out = 0
+        """Pieces that are not looked for, since there are too many."""
+
+        self._most = most
+        self._pieces = set[bytes]()
+        self._words = set[int]()
+        self._fresh = True
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def add(self, value: dict[str, Any]) -> None:
+        """Take the texts of a record that is about to be erased."""
+        for text in spoken(value):
+            self.add_text(text)
+
+    def add_text(self, text: str) -> None:
+        """Take a text."""
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) < LEAST:
+            self.too_short += 1
+            return
+        self.texts += 1
+        self._take(_cut(data), self._most)
+        self._take(_otherwise(text, data), self._most // 2)
+
+    def in_bytes(self, data: bytes) -> set[bytes]:
+        """Return the pieces that are in some bytes."""
+        return {piece for piece, _ in self._hits(data)}
+
+    def drop(self, pieces: Iterable[bytes]) -> None:
+        """Look no more for some: something else says them, too."""
+        gone = self._pieces.intersection(pieces)
+        if gone:
+            self._pieces -= gone
+            self._fresh = False
+
+    def places_in(self, pieces: Iterable[bytes]) -> Iterator[int]:
+        """Yield where in a stretch of bytes there is one, in order.
+
+        Args:
+            pieces: The stretch, some bytes at a time; cut anywhere.
+        """
+        before, start = b"", 0  # what the last bytes may be the beginning of
+        for piece in _in_blocks(pieces):
+            data, held = before + piece, len(before)
+            hits = self._hits(data)
+            yield from sorted({start + at for found, at in hits if at + len(found) > held})
+            before = data[-(LONG - 1) :]
+            start += len(data) - len(before)
+
+    def _take(self, pieces: Iterable[bytes], most: int) -> None:
+        for piece in pieces:
+            if len(self._pieces) >= most:
+                self.left_out += piece not in self._pieces
+            elif piece not in self._pieces:
+                self._pieces.add(piece)
+                self._words.update(_words_of(piece))
+
+    def _hits(self, data: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield the pieces that are there, and where; one place may come twice."""
+        if not self._fresh:  # words that no piece has any more would be looked up in vain
+            self._words = {word for piece in self._pieces for word in _words_of(piece)}
+            self._fresh = True
+        for shift in (0, _STEP):
+            size = (len(data) - shift) // _WORD * _WORD
+            if size <= 0:
+                continue
+            words = memoryview(data)[shift : shift + size].cast("Q")
+            known = self._words.intersection(words)
+            if known:
+                places = [at for at, word in enumerate(words) if word in known]
+                for at in places:
+                    yield from self._around(data, shift + at * _WORD)
+
+    def _around(self, data: bytes, place: int) -> Iterator[tuple[bytes, int]]:
+        """Yield the pieces that have the word at a place among their first bytes."""
+        for start in range(max(0, place - _STEP + 1), place + 1):
+            for length in range(LEAST, LONG + 1):
+                piece = data[start : start + length]
+                if piece in self._pieces and len(piece) == length:
+                    yield piece, start
+
+
+def spoken(value: Any) -> Iterator[str]:
+    """Yield the texts that a record or a part of one says, without what is made of it.
+
+    Times and digests are left out, and paths, which the audit of memory files keeps.
+    """
+    if isinstance(value, str):
+        if not (value.startswith(_REFERENCE) or is_canonical_time(value) or _is_digest(value)):
+            yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from spoken(part)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            if name not in _OWN:
+                yield from spoken(part)
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) >= _DIGEST and is_hex(text)
+
+
+def _words_of(piece: bytes) -> list[int]:
+    return [memoryview(piece[at : at + _WORD]).cast("Q")[0] for at in range(_STEP)]
+
+
+def _otherwise(text: str, data: bytes) -> Iterator[bytes]:
+    """Yield pieces of a text in the other ways in which it may be written down."""
+    if len(data) < LONG:
+        return
+    written = json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+    if written != data:
+        yield from _cut(written)
+    ascii_only = json.dumps(text)[1:-1].encode()
+    if ascii_only != written:
+        yield _middle(ascii_only)
+    yield _middle(text.encode("utf-16-le", "surrogatepass"))
+    for shift in range(3):  # base64 takes three bytes at a time, from wherever the text begins
+        rest = data[shift:]
+        coded = base64.b64encode(rest[: len(rest) - len(rest) % 3])
+        if len(coded) >= LONG:
+            yield _middle(coded)
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
+    """Yield pieces that lie side by side; of a long text, some over all its length."""
+    last = max(0, len(data) - LONG)
+    step = max(LONG, -(-last // _MOST_OF_TEXT))
+    yield from (data[at : at + LONG] for at in range(0, last, step))
+    yield data[last:]
+
+
+def _middle(data: bytes) -> bytes:
+    at = (len(data) - LONG) // 2
+    return data[at : at + LONG]
+
+
+def _in_blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in parts that are small enough to be looked at at once."""
+    for piece in pieces:
+        for start in range(0, len(piece), _BLOCK):
+            yield piece[start : start + _BLOCK]
+
+
+_GZIP, _ZIP, _ZSTANDARD = b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd"
+_MOST_DEEP = 3
+_MOST_MEMBERS = 10_000
+
+
+class Inside:
+    """Looks into files for others.
+
+    Args:
+        unlocking: What to decrypt with; nobody is asked for a passphrase.
+        limits: How far something may expand.
+    """
+
+    def __init__(self, unlocking: Unlocking, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._unlocking, self._limits = unlocking, limits
+        self.closed = list[str]()
+        """In words, what could not be looked into."""
+
+    def within(self, extent: Extent, deep: int = 0) -> Iterator[Extent]:
+        """Yield what is inside an extent, and inside that; each is gone when the next is asked for.
+
+        What cannot be looked into is noted, with the reason.
+        """
+        try:
+            head = next(iter(extent.pieces()), b"")[:HEAD_BYTES]
+            kind = _kind(head)
+            if kind is None:
+                return
+            if deep == _MOST_DEEP:
+                self.closed.append(f"contents of {extent.name}: nested in too many archives")
+            elif kind == "zip":
+                yield from self._members(extent, deep)
+            else:
+                with _temporary() as plain:
+                    self._unpack(kind, extent, plain)
+                    inner = Extent(f"{extent.name} ({kind})", lambda: _pieces(plain))
+                    yield inner
+                    yield from self.within(inner, deep + 1)
+        except (SatchelError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            why = error.message if isinstance(error, SatchelError) else str(error)
+            self.closed.append(f"contents of {extent.name}: {why}")
+
+    def _unpack(self, kind: str, extent: Extent, plain: BinaryIO) -> None:
+        if kind == "gzip":
+            self._gunzip(extent, plain)
+        elif kind == "age":
+            with _temporary() as kept:
+                _copy(extent, kept)
+                decrypt(kept, plain, self._unlocking)
+        else:
+            raise MalformedError("this kind of file cannot be unpacked")
+        plain.flush()
+
+    def _gunzip(self, extent: Extent, plain: BinaryIO) -> None:
+        inflate, taken, size = zlib.decompressobj(wbits=31), 0, 0
+        for piece in extent.pieces():
+            taken += len(piece)
+            data = piece
+            while data:
+                found = inflate.decompress(data, CHUNK)
+                plain.write(found)
+                size += len(found)
+                self._require_fits(size, taken)
+                data = inflate.unconsumed_tail
+                if inflate.eof:  # another member may follow, and zeros that pad
+                    data = inflate.unused_data.lstrip(b"\0")
+                    inflate = zlib.decompressobj(wbits=31)
+
+    def _members(self, extent: Extent, deep: int) -> Iterator[Extent]:
+        with _temporary() as kept:
+            taken = _copy(extent, kept)
+            with zipfile.ZipFile(kept) as archive:
+                names = archive.infolist()
+                if len(names) > _MOST_MEMBERS:
+                    raise LimitError(f"it has more than {_MOST_MEMBERS} members")
+                size = 0
+                for place, one in enumerate(names):
+                    if one.is_dir():
+                        continue
+                    with _temporary() as plain, archive.open(one) as stream:
+                        while piece := stream.read(CHUNK):
+                            plain.write(piece)
+                            size += len(piece)
+                            self._require_fits(size, taken)
+                        # Not by its name, which may be what was erased.
+                        name = f"{extent.name} (member {place})"
+                        inner = Extent(name, lambda plain=plain: _pieces(plain))  # type: ignore[misc]
+                        yield inner
+                        yield from self.within(inner, deep + 1)
+
+    def _require_fits(self, size: int, taken: int) -> None:
+        most = max(self._limits.expansion_free_bytes, self._limits.expansion * taken)
+        if size > most:
+            raise LimitError(f"it expands to more than {self._limits.expansion} times its size")
+
+
+def _kind(head: bytes) -> str | None:
+    if head.startswith(_GZIP):
+        return "gzip"
+    if head.startswith(_ZIP):
+        return "zip"
+    if head.startswith(_ZSTANDARD):
+        return "zstd"
+    return "age" if is_encrypted(head) else None
+
+
+def _copy(extent: Extent, sink: BinaryIO) -> int:
+    size = sum(sink.write(piece) for piece in extent.pieces())
+    sink.seek(0)
+    return size
+
+
+def _pieces(plain: BinaryIO) -> Iterator[bytes]:
+    plain.seek(0)
+    while piece := plain.read(CHUNK):
+        yield piece
+
+
+@contextmanager
+def _temporary() -> Iterator[BinaryIO]:
+    with tempfile.TemporaryFile() as plain:
+        yield cast("BinaryIO", plain)

@@ -1,0 +1,237 @@
+"""Pruning: erasing what has not been current for long, each time with a record in the log."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from satchel.backup.erasures import list_erased
+from satchel.bank.connections import writer_key
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.crypto.sealed_records import seal
+from satchel.erasure.options import PruneMemoryOptions
+from satchel.errors import UsageError
+from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish
+from satchel.ledger.records import Logged
+from satchel.ledger.repair import DAMAGED
+from satchel.ledger.view import View
+from satchel.model.records import Erasure
+from satchel.model.times import format_time, now, read_time
+from satchel.ports.operations import operation
+from satchel.ports.rows import Filter, Row
+
+GROUP = 1_000
+"""Records that are erased together."""
+
+SUPERSEDED = frozenset({"superseded"})
+UNWANTED = frozenset({"superseded", "deleted", "expired", "rejected"})
+"""Why a record may be no longer current."""
+
+_AGE = re.compile(r"(\d{1,6})([hdwy])")
+_HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
+
+Progress = Callable[[int, int], None]
+"""Told of the places of the log that were looked at, and how many there are."""
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """What was erased, or would be."""
+
+    bank: str
+    before: str
+    """What was no longer current before this moment."""
+
+    erased: int = 0
+    """Records."""
+
+    bytes: int = 0
+    """What these took; columns and indexes come on top."""
+
+    blobs: int = 0
+    """Blobs that nobody names any more."""
+
+    types: dict[str, int] = {}
+    """How many records of each type."""
+
+    notes: list[str] = []
+    dry_run: bool = False
+
+
+def moment_of(text: str) -> str:
+    """Return the moment that a date, a time or an age names: ``2026-01-31``, ``90d``, ``12h``.
+
+    An age is a whole number of hours (h), days (d), weeks (w) or years of 365 days (y) from now.
+
+    Raises:
+        UsageError: If it names none.
+    """
+    age = _AGE.fullmatch(text.strip())
+    try:
+        if age is not None:
+            back = timedelta(hours=int(age[1]) * _HOURS[age[2]])
+            return format_time(datetime.now(UTC) - back)
+    except OverflowError:
+        raise UsageError(f"the date is too early: {text}", field="superseded-before") from None
+    found = read_time(text.strip())
+    if found is None:
+        raise UsageError(
+            f"not a date or an age: {text}",
+            field="superseded-before",
+            hint="Write 2026-01-31, 2026-01-31T12:00:00Z, 12h, 90d, 8w or 2y.",
+        )
+    return found
+
+
+@operation(
+    PruneMemoryOptions,
+    name="prune",
+    example="satchel prune --superseded-before 90d --dry-run",
+    absent=NOT_FOR_MODELS,
+)
+def prune_memories(bank: OpenBank, options: PruneMemoryOptions) -> Pruned:
+    """Erase memories that were superseded long ago. Their contents are deleted.
+
+    The log still verifies, and records of each that it was erased, when and why. Current memories
+    are not touched. Copies of the store that were made before still have them.
+
+    Args:
+        bank: The bank, open for writing; or for reading, for a dry run.
+        options: Which.
+
+    Raises:
+        UsageError: If the time is no time and no age.
+        VerificationError: If the store is not what was signed.
+        StoreError: If it cannot be written; groups that were erased before stay so.
+    """
+    require_owner(bank.settings, "prune")
+    return prune(
+        bank,
+        moment_of(options.superseded_before),
+        deleted=options.include_deleted,
+        reason=options.reason,
+        dry_run=options.dry_run,
+        progress=options.progress,
+    )
+
+
+def prune(
+    bank: OpenBank,
+    before: str,
+    *,
+    deleted: bool = False,
+    reason: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Pruned:
+    """Erase the records that were superseded before a moment, by when the log took note of it.
+
+    A group at a time, each whole or not at all; when it is cut short, what is left is erased by
+    doing it again. At the end the store's files are rid of the bytes.
+
+    Args:
+        bank: The bank, open for writing, or for reading when nothing is to be done.
+        before: The moment, as ``moment_of`` gives it.
+        deleted: Whether those that were deleted, expired or rejected are erased as well.
+        reason: For whoever reads the log.
+        dry_run: Only count.
+        progress: Told how far it is.
+
+    Raises:
+        ReadOnlyStoreError: If no key may add to the bank here.
+        VerificationError: If the store is not what was signed.
+        StoreError: If it cannot be written; groups that were erased before stay so.
+    """
+    require_owner(bank.settings, "prune")
+    states = UNWANTED if deleted else SUPERSEDED
+    types, erased, size, place, end = dict[str, int](), 0, 0, -1, 0
+    by = None if dry_run else writer_key(bank.settings).did
+    while True:
+        with bank.ledger.reading() as view:
+            end = end or view.head.size
+            found, place = _next_group(view, before, states, place, end)
+        if not dry_run:
+            _erase(bank, found, reason, by)
+        erased += len(found)
+        for logged in found:
+            types[logged.row.type] = types.get(logged.row.type, 0) + 1
+            size += len(logged.record.body)
+        if progress is not None:
+            progress(min(place + 1, end), end)
+        if place >= end - 1:
+            break
+    blobs, notes = 0, list[str]()
+    if not dry_run:
+        notes = list_erased(bank)
+        _drop_damaged(bank, before, states)
+        blobs = finish(bank.store, bank.id)
+    return Pruned(
+        bank=bank.id,
+        before=before,
+        erased=erased,
+        bytes=size,
+        blobs=blobs,
+        types=dict(sorted(types.items())),
+        notes=notes,
+        dry_run=dry_run,
+    )
+
+
+def _next_group(
+    view: View, before: str, states: frozenset[str], place: int, end: int
+) -> tuple[list[Logged], int]:
+    """Return what is to be erased next, and how far the log was looked at for it."""
+    found = list[Logged]()
+    wanted = Filter(types=ERASABLE, retired=True, held=True)
+    for some in _together(view.scan(wanted, after=place), end):
+        outdated = _outdated(view, [logged.row for logged in some], before, states)
+        found += [logged for logged in some if logged.seq in outdated]
+        place = some[-1].seq
+        if len(found) >= GROUP:
+            return found, place
+    return found, end - 1
+
+
+def _together(records: Iterator[Logged], end: int) -> Iterator[list[Logged]]:
+    """Yield the retired ones of some records, some hundred at a time."""
+    some = list[Logged]()
+    for logged in records:
+        if logged.seq >= end:
+            break
+        if logged.row.retired is not None:
+            some.append(logged)
+        if len(some) == GROUP:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _outdated(view: View, rows: Sequence[Row], before: str, states: frozenset[str]) -> set[int]:
+    """Return the places of what was retired for one of some reasons, before a moment."""
+    ended = [(row.seq, view.retirement(row)) for row in rows]
+    asked = [(seq, one.place) for seq, one in ended if one is not None and one.state in states]
+    at = view.told_at([place for _, place in asked])
+    return {seq for seq, place in asked if at[place].row.at < before}
+
+
+def _erase(bank: OpenBank, found: Sequence[Logged], reason: str | None, by: str | None) -> None:
+    at = now()
+    drafts = (Erasure(entry=each.record.id, reason=reason, by=by, at=at) for each in found)
+    bank.ledger.append([seal(draft) for draft in drafts])
+
+
+def _drop_damaged(bank: OpenBank, before: str, states: frozenset[str]) -> None:
+    """Drop what a repair set aside of records that would be erased now, were they not damaged."""
+    with bank.store.reading() as reader:
+        aside = {int(name.removeprefix(DAMAGED)): name for name in reader.side(bank.id, DAMAGED)}
+    if not aside:
+        return
+    with bank.ledger.reading() as view:
+        outdated = _outdated(view, view.rows(list(aside)), before, states)
+    if outdated:
+        with bank.store.writing() as writing:
+            kept: dict[str, bytes | None] = {aside[place]: None for place in outdated}
+            writing.put_side(bank.id, {**kept, UNFINISHED: b""})

@@ -1,0 +1,432 @@
+"""Redacting memories: personal data replaced by typed tokens, the place and the lineage kept.
+
+The form takes the entry's place in the commit that logs the redaction; what was current stays so.
+All versions of what is named are redacted. Source: docs/decisions/0041.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from satchel.bank.connections import writer_key
+from satchel.bank.identities import lock_for
+from satchel.bank.memory_ids import find_memory, versions_of
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.signing_keys import signer_of
+from satchel.bank.token_operations import audience_of
+from satchel.config.options import NOT_FOR_MODELS, SECRETS
+from satchel.config.path_permissions import file_to_write
+from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.redaction import (
+    age_file,
+    original,
+    original_by,
+    sealed_original,
+    signed_redaction,
+)
+from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
+from satchel.crypto.signatures import SigningKey
+from satchel.erasure.options import RecoverOptions, RedactOptions
+from satchel.erasure.selection import Choice
+from satchel.errors import (
+    LimitError,
+    PermissionRefusedError,
+    SigningKeyError,
+    StoreBusyError,
+    UsageError,
+    VerificationError,
+)
+from satchel.inference.models import detector_of, extractor
+from satchel.ledger.erasure import SEALED, finish
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.records import Redaction
+from satchel.model.times import now
+from satchel.model.values import Component, JsonObject
+from satchel.ports.operations import operation, path_text, texts
+from satchel.ports.rows import Filter
+from satchel.screening.redaction import MOST_FIELDS, Redacting, Replaced
+
+_TOGETHER = 200
+_MOST_TOLD = 100
+_ENTRIES = Filter(types=frozenset(Component), retired=True, held=True)
+_LEFT = "the owner has to remove the bytes from the store: satchel prune"
+
+Progress = Callable[[int, int], None]
+"""Told how many memories were looked at, and how many there are at most."""
+
+
+class RedactedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One memory that was redacted, or would be."""
+
+    id: str
+    replaced: dict[str, int]
+    """How many values of each kind."""
+
+    fields: list[str]
+    kept: list[str] = []
+    """Where something stays that tells which record it is, or whose."""
+
+
+class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was redacted, or would be."""
+
+    bank: str
+    looked_at: int
+    redacted: int
+    """Memories, old versions included."""
+
+    kinds: dict[str, int] = {}
+    """Values that were replaced, by kind."""
+
+    kept: int = 0
+    """Values that tell which record it is, or whose, and stay."""
+
+    entries: list[RedactedEntry] = []
+    """The first hundred."""
+
+    recoverable_by: list[str] = []
+    notes: list[str] = []
+    finished: bool = True
+    """Whether the store could be rid of the old bytes."""
+
+    dry_run: bool = False
+
+    @property
+    def exit_status(self) -> int:
+        """1 when the store may still hold the old bytes."""
+        return int(not self.finished)
+
+
+class _Form(NamedTuple):
+    """A memory and the form of it."""
+
+    logged: Logged
+    body: bytes
+    record: Sealed
+    replaced: list[Replaced]
+
+
+@operation(
+    RedactOptions,
+    name="redact",
+    example="satchel redact --where user=ada --dry-run",
+    absent=NOT_FOR_MODELS,
+)
+def redact(bank: OpenBank, wanted: RedactOptions) -> Redacted:
+    """Redact personal data and secrets in memories: replace them by tokens of their kind.
+
+    A token looks like `[REDACTED:email:1]`. IDs, parents and times stay, and the log still
+    verifies. All versions of a memory are redacted. Whose memory it is stays, unless `--field`
+    names it.
+
+    Args:
+        bank: The bank, open for writing; or for reading, for a dry run.
+        wanted: What to redact, and how.
+
+    Raises:
+        UsageError: If nothing is named, a kind is unknown, or a pointer is none.
+        UnknownMemoryError: If there is no such memory.
+        PermissionRefusedError: If a holder who may not read asks by conditions.
+        RedactionRefusedError: If somebody erased one of them meanwhile.
+        MissingExtraError: If the detector is not installed.
+        SigningKeyError: If one who is to recover has no key.
+        ReadOnlyStoreError: If no key may add to the bank here.
+        StoreError: If it cannot be written; groups that were redacted before stay so.
+    """
+    asked = bank.asked("redact")
+    if wanted.where and not bank.shows("read"):
+        raise PermissionRefusedError("without the permission read, memories must be given by ID")
+    if (wanted.recover_for or wanted.recover_to) and bank.bearer is not None:
+        raise PermissionRefusedError("only the owner can store originals")
+    detector = None if wanted.detector is None else detector_of(wanted.detector)
+    more = () if detector is None else (detector,)
+    kinds = Redacting(texts(wanted.kinds), texts(wanted.texts), texts(wanted.fields), _people, more)
+    keys = [audience_of(bank.settings, name) for name in texts(wanted.recover_for)]
+    age = list(lock_for(bank.settings, texts(wanted.recover_to)).recipients)
+    told = _Told(bank.id, wanted.dry_run)
+    if detector is not None:
+        told.notes.append(detector.note)
+    place: int | None = -1
+    while place is not None:
+        with asked.ledger.reading() as view:
+            chosen, after = _group(view, wanted, place)
+            forms = [form for logged in chosen for form in _forms(logged, kinds, bank)]
+            size = view.head.size
+        if forms and not wanted.dry_run:
+            _log(asked, forms, keys, age)
+        told.add(len(chosen), forms)
+        if wanted.progress is not None:
+            wanted.progress(size if after is None else after + 1, size)
+        place = after
+    return told.done(bank, [*keys, *age])
+
+
+class _Told:
+    """What is told of a redaction."""
+
+    def __init__(self, bank: str, dry_run: bool) -> None:  # noqa: FBT001 - as its option
+        self._bank, self._dry_run = bank, dry_run
+        self.notes = list[str]()
+        self._looked_at = self._redacted = self._kept = 0
+        self._kinds = Counter[str]()
+        self._entries = list[RedactedEntry]()
+
+    def add(self, looked_at: int, forms: Sequence[_Form]) -> None:
+        self._looked_at += looked_at
+        for form in forms:
+            gone = [one for one in form.replaced if not one.kept]
+            kept = [one.field for one in form.replaced if one.kept]
+            kinds = Counter(one.kind for one in gone)
+            self._redacted += 1
+            self._kinds.update(kinds)
+            self._kept += len(kept)
+            if len(self._entries) < _MOST_TOLD:
+                self._entries.append(
+                    RedactedEntry(
+                        id=form.logged.record.id,
+                        replaced=dict(sorted(kinds.items())),
+                        fields=list(dict.fromkeys(one.field for one in gone)),
+                        kept=list(dict.fromkeys(kept)),
+                    )
+                )
+
+    def done(self, bank: OpenBank, keys: Sequence[str]) -> Redacted:
+        """Rid the store of the old bytes, and tell all of it."""
+        notes, finished = self.notes, True
+        if self._redacted and not self._dry_run:
+            try:
+                if bank.bearer is None:
+                    finish(bank.store, bank.id)
+                else:
+                    notes.append(_LEFT)
+            except StoreBusyError as error:
+                finished = False
+                notes.append(f"the bytes could not be removed from the store yet: {error.message}")
+        return Redacted(
+            bank=self._bank,
+            looked_at=self._looked_at,
+            redacted=self._redacted,
+            kinds=dict(sorted(self._kinds.items())),
+            kept=self._kept,
+            entries=self._entries,
+            recoverable_by=list(keys),
+            notes=notes,
+            finished=finished,
+            dry_run=self._dry_run,
+        )
+
+
+def _group(view: View, wanted: RedactOptions, after: int) -> tuple[list[Logged], int | None]:
+    """Return memories that are asked for, and after which place to go on; None at the end."""
+    if not wanted.where:
+        if not wanted.ids:
+            raise UsageError(
+                "nothing to redact is given",
+                field="ids",
+                hint="Pass IDs, or add --where user=NAME.",
+            )
+        named = [find_memory(view, one) for one in texts(wanted.ids)]
+        found = {each.seq: each for one in named for each in (one, *versions_of(view, one))}
+        return [found[seq] for seq in sorted(found)], None
+    choice = Choice(view, texts(wanted.ids), wanted.where)
+    rows = list(islice(view.scan(_ENTRIES, after=after), _TOGETHER))
+    end = rows[-1].seq if len(rows) == _TOGETHER else None
+    return [logged for logged in rows if choice.takes(logged)], end
+
+
+def _forms(logged: Logged, kinds: Redacting, bank: OpenBank) -> Iterator[_Form]:
+    """Yield the form of a memory, where something in it is replaced."""
+    if not isinstance(logged.model, Entry):
+        return
+    value, replaced = kinds.form(logged.record.value)
+    gone = [one for one in replaced if not one.kept]
+    if not gone:
+        return
+    body = canonical_checked(value)
+    as_model(value)
+    fields = tuple(dict.fromkeys(one.field for one in gone))
+    if len(fields) > MOST_FIELDS:
+        raise LimitError(f"more than {MOST_FIELDS:,} values of one memory", field=logged.record.id)
+    key = writer_key(bank.settings)
+    by = None if bank.bearer is not None else key.did
+    counts = Counter(one.kind for one in gone)
+    record = Redaction(
+        entry=logged.record.id,
+        result=digest(body),
+        fields=fields,
+        by=by or (bank.bearer.chain.audience if bank.bearer is not None else None),
+        at=now(),
+        metadata={"kinds": dict(sorted(counts.items()))},
+    )
+    yield _Form(logged, body, signed_redaction(record, key), replaced)
+
+
+def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Sequence[str]) -> None:
+    """Put forms in the place of memories, and keep the originals for those who may recover them."""
+    kept = dict[str, bytes | None]()
+    if bank.bearer is None:
+        with bank.ledger.reading() as view:
+            for form in forms:
+                name = f"{SEALED}{form.logged.seq}"
+                before = view.side(name).get(name)
+                if before is not None:  # it holds more than the form that is redacted again
+                    kept[name] = before
+                elif keys or age:
+                    kept[name] = sealed_original(form.logged.record.body, keys, age)
+    named = {form.logged.record.id: form.body for form in forms}
+    bank.ledger.append([form.record for form in forms], side=kept, forms=named)
+
+
+def _people(texts: Sequence[str]) -> list[str]:
+    """Return the people that are named in some texts."""
+    found = extractor().extract(list(texts))
+    return [one.name for some in found for one in some if one.type == "person"]
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The original of a redacted memory. The bank still has the redacted form."""
+
+    id: str
+    record: JsonObject = {}
+    """All of it, unless it was written to a file; its ID is the hash of the rest."""
+
+    output: str | None = None
+    """The file that was written."""
+
+
+@operation(
+    RecoverOptions,
+    name="recover",
+    example="satchel recover 3f9a2c --output original.json",
+    absent={**NOT_FOR_MODELS, "http": SECRETS},
+)
+def recover(
+    bank: OpenBank, options: RecoverOptions, *, owner: Callable[[], SigningKey] | None = None
+) -> Recovered:
+    """Show the original of a redacted memory. This needs a key that it was sealed for.
+
+    Nothing is restored: the bank keeps the redacted form. The original is verified by its ID. An
+    age file is opened by an identity that is stored here, or named before the command:
+    `satchel --identity FILE recover`.
+
+    Args:
+        bank: The bank.
+        options: Which memory.
+        owner: Returns the key that it was sealed for, if no identity opens it.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        SigningKeyError: If it is not redacted, nothing was kept of it, or not for this key.
+        VerificationError: If what was kept is not the original.
+    """
+    output = path_text(options.output)
+    if options.sealed:
+        if output is None:
+            raise UsageError(
+                "an age file must be written to a file", field="sealed", hint="Add --output."
+            )
+        identity, content = kept_age_file(bank, options.memory)
+        return _written(bank, identity, content, output, options)
+    found = None if options.signing_key is not None else recover_by_identity(bank, options.memory)
+    if found is None:
+        found = recover_by_key(bank, options.memory, signer_of(bank.settings, options, owner))
+    if output is None:
+        return found
+    return _written(bank, found.id, canonical_checked(found.record) + b"\n", output, options)
+
+
+def _written(
+    bank: OpenBank, identity: str, content: bytes, output: str, options: RecoverOptions
+) -> Recovered:
+    with (
+        file_to_write(bank.settings, output) as outlet,
+        outlet.writing(overwrite=options.overwrite) as stream,
+    ):
+        stream.write(content)
+    return Recovered(id=identity, output=output)
+
+
+def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
+    """Return the original of a redacted memory. Nothing is put back.
+
+    Args:
+        bank: The bank.
+        wanted: Id of the memory, or the first digits of it.
+        key: One of those for which it was sealed.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        SigningKeyError: If it is not redacted, nothing was kept of it, or not for this key.
+        VerificationError: If what was kept is not the original.
+    """
+    require_owner(bank.settings, "recover")
+    identity, sealed = _kept(bank, wanted)
+    return _recovered(identity, original(sealed, key))
+
+
+def recover_by_identity(bank: OpenBank, wanted: str) -> Recovered | None:
+    """Return the original of a redacted memory, by an age identity that is here or was named.
+
+    None where it is no age file, or none of the identities opens it.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        SigningKeyError: If it is not redacted, or nothing was kept of it.
+        EncryptionError: If what was kept was changed.
+        VerificationError: If it is not the original.
+    """
+    require_owner(bank.settings, "recover")
+    identity, sealed = _kept(bank, wanted)
+    if age_file(sealed) is None:
+        return None
+    body = original_by(sealed, list(bank.settings.unlocking.identities()))
+    return None if body is None else _recovered(identity, body)
+
+
+def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
+    """Return the id of a redacted memory, and its original as the age file that was kept.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        SigningKeyError: If it is not redacted, or nothing was kept of it for a recipient of age.
+    """
+    require_owner(bank.settings, "recover")
+    identity, sealed = _kept(bank, wanted)
+    found = age_file(sealed)
+    if found is None:
+        raise SigningKeyError(
+            "the original is stored for signing keys only",
+            field="id",
+            hint="Only memories redacted with --recover-to are stored as an age file.",
+        )
+    return identity, found
+
+
+def _kept(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
+    """Return the id of a redacted memory, and its original as it was sealed."""
+    with bank.ledger.reading() as view:
+        logged = find_memory(view, wanted)
+        identity, name = logged.record.id, f"{SEALED}{logged.seq}"
+        if view.redaction(identity) is None:
+            raise SigningKeyError("the memory is not redacted", field="id")
+        sealed = view.side(name).get(name)
+    if sealed is None:
+        raise SigningKeyError(
+            "the original of this memory was not stored",
+            field="id",
+            hint="Only memories redacted with --recover-for or --recover-to can be recovered.",
+        )
+    return identity, sealed
+
+
+def _recovered(identity: str, body: bytes) -> Recovered:
+    record, _ = open_record(body)
+    if record.id != identity:
+        raise VerificationError("the stored original is that of another memory")
+    return Recovered(id=identity, record=record.value)

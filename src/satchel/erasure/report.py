@@ -1,0 +1,545 @@
+"""Everything a bank holds about somebody, for whoever has a right to see it.
+
+The whole log is read, twice, and no index is asked: what names the person anywhere, and then the
+edges that join what was found. What is retired, in quarantine or still arriving is told as well.
+"""
+
+import json
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any, Literal, Protocol
+from unicodedata import category
+
+import msgspec
+from msgspec.structs import replace
+
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import NOT_FOR_MODELS, OnProgress, OutputOptions, PathOptions
+from satchel.config.path_permissions import Permission, file_to_write
+from satchel.errors import UsageError
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.records import Edge, Erasure, Model, Source, Status
+from satchel.model.times import now
+from satchel.ports.operations import Option, operation, texts
+from satchel.ports.rows import PENDING, Filter
+from satchel.stores.matching import Mentions
+
+Write = Callable[[str], object]
+"""Takes text, piece by piece."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was said of a record later."""
+
+    place: int
+    at: str
+    state: str
+    by: str | None = None
+    reason: str | None = None
+    actor: str | None = None
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The import that a record came with."""
+
+    place: int
+    provider: str
+    format: str
+    digest: str | None = None
+    trust: str | None = None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record, with everything that is known of it."""
+
+    place: int
+    """In the log of the bank."""
+
+    id: str
+    type: str
+    state: str
+    """``current``, what retired it, or ``arriving`` for a part of an import that is not done."""
+
+    arrived: str
+    """When, in UTC."""
+
+    held: bool = False
+    """Whether it is in quarantine."""
+
+    named_in: list[str] = []
+    """Where in it, as JSON pointers; none when it joins a record that is."""
+
+    ends: dict[str, str] = {}
+    """Of an edge: what stands at its ends, in short."""
+
+    came_with: Arrival | None = None
+    said_of_it: list[Said] = []
+    record: dict[str, Any]
+
+
+class Grave(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record whose text is gone."""
+
+    id: str
+    place: int | None = None
+    """None for one that was erased elsewhere, before it could come here."""
+
+    type: str | None = None
+    erased_at: str
+    reason: str | None = None
+    by: str | None = None
+
+
+class Account(Protocol):
+    """A file that is written as it is read."""
+
+    def begin(self, facts: dict[str, Any]) -> None:
+        """Say who is asked for and where."""
+        ...
+
+    def tell(self, told: Told) -> None:
+        """Add a record."""
+        ...
+
+    def bury(self, grave: Grave) -> None:
+        """Add what was erased; all records come before."""
+        ...
+
+    def end(self, facts: dict[str, Any]) -> None:
+        """Say how much it was."""
+        ...
+
+
+class Markdown:
+    """A file for people."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._records = 0
+        self._graves = 0
+
+    def begin(self, facts: dict[str, Any]) -> None:
+        """Say who is asked for and where."""
+        self._write("# Everything that a memory bank holds about a person\n")
+        self._block(facts.items())
+        self._write("\n## Records\n")
+
+    def tell(self, told: Told) -> None:
+        """Add a record."""
+        self._records += 1
+        held = ", in quarantine" if told.held else ""
+        self._write(f"\n### {self._records}. {told.type}, {told.state}{held}\n")
+        facts = msgspec.to_builtins(told)
+        record = facts.pop("record")
+        names = ("place", "id", "arrived", "named_in", "ends", "came_with", "said_of_it")
+        about = [(name.replace("_", " "), facts[name]) for name in names if facts.get(name)]
+        own = [(name, part) for name, part in record.items() if name not in ("id", "nonce", "type")]
+        self._block([*about, ("", None), *own])
+
+    def bury(self, grave: Grave) -> None:
+        """Add what was erased."""
+        if not self._graves:
+            self._write(
+                "\n## Erased\n\nOf these records only the place in the log is left. Whether "
+                "they were about this person can no longer be determined.\n\n"
+            )
+        self._graves += 1
+        facts = msgspec.to_builtins(grave)
+        self._write(f"    {'; '.join(f'{name} {_shown(part)}' for name, part in facts.items())}\n")
+
+    def end(self, facts: dict[str, Any]) -> None:
+        """Say how much it was."""
+        if not self._records:
+            self._write("\nNone.\n")
+        self._write("\n## In all\n")
+        self._block(facts.items())
+
+    def _block(self, facts: Iterable[tuple[str, Any]]) -> None:
+        self._write("\n")
+        for name, part in facts:
+            first, *more = _lines(part)
+            self._write(f"    {_shown(name)}: {first}\n" if name else "    \n")
+            for line in more:
+                self._write(f"      {line}\n")
+
+
+class Json:
+    """A file for programs: one object."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._records = 0
+        self._graves = 0
+
+    def begin(self, facts: dict[str, Any]) -> None:
+        """Say who is asked for and where."""
+        self._write(f'{{"asked":{_as_json(facts)},\n"records":[')
+
+    def tell(self, told: Told) -> None:
+        """Add a record."""
+        self._write(f"{',' if self._records else ''}\n{_as_json(msgspec.to_builtins(told))}")
+        self._records += 1
+
+    def bury(self, grave: Grave) -> None:
+        """Add what was erased."""
+        before = "," if self._graves else '],\n"erased":['
+        self._write(f"{before}\n{_as_json(msgspec.to_builtins(grave))}")
+        self._graves += 1
+
+    def end(self, facts: dict[str, Any]) -> None:
+        """Say how much it was."""
+        before = "" if self._graves else '],\n"erased":['
+        self._write(f'{before}],\n"in_all":{_as_json(facts)}}}\n')
+
+
+def _lines(part: Any) -> list[str]:
+    """Return a value as the lines that it is shown in."""
+    if isinstance(part, str):
+        return [_shown(line) for line in part.split("\n")]
+    if isinstance(part, list) and part and all(isinstance(one, dict) for one in part):
+        return ["", *(_as_json(one) for one in part)]
+    return ["" if part is None else _as_json(part)]
+
+
+def _shown(text: object) -> str:
+    """Return text in which only what can be seen stands as itself."""
+    said = str(text)
+    if said.isprintable():
+        return said
+    return "".join(one if _is_seen(one) else one.encode("unicode_escape").decode() for one in said)
+
+
+def _as_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(one if _is_seen(one) else json.dumps(one)[1:-1] for one in text)
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() or category(character) == "Zs"
+
+
+_ERASURES = Filter(types=frozenset({"erasure"}), retired=True, held=True)
+_TOGETHER = 256
+_SHORT = 80
+_MOST_KEPT = 1_000
+
+Progress = Callable[[int, int], None]
+"""Told of the records that were looked at, and how many there are; each is looked at twice."""
+
+
+class Everything(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How much was found."""
+
+    bank: str
+    asked: list[str]
+    records: int
+    """All that are told, edges included."""
+
+    joining: int
+    """Edges that name nobody, but join what does."""
+
+    erased: int
+    """Records of the bank whose text is gone, whoever they were about."""
+
+    blobs_not_searched: int
+    """Contents of files that are kept apart; they are not looked into."""
+
+    output: str | None = None
+    """The file that was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EverythingOptions(PathOptions, OutputOptions):
+    """About whom to report, and where to."""
+
+    about: Annotated[
+        str | Sequence[str],
+        Option("Name, user ID or address. Repeatable: any of them counts.", metavar="NAME"),
+    ]
+    to: Annotated[Literal["markdown", "json"], Option("Format of the report.")] = "markdown"
+    progress: OnProgress = None
+
+
+@operation(
+    EverythingOptions,
+    name="everything",
+    example='satchel everything --about "Ada Lovelace" --about ada@example.com -o ada.md',
+    absent={**NOT_FOR_MODELS, "http": "The report is a file on the machine of the store."},
+)
+def report_everything(
+    bank: OpenBank, options: EverythingOptions, *, permission: Permission | None = None
+) -> Everything:
+    """Report everything a bank holds about a person, in one private file.
+
+    The whole log is read: memories, edges, turns of conversations, versions that were replaced or
+    deleted, what is in quarantine, with where each came from; and what was erased, when and why.
+
+    Args:
+        bank: The bank.
+        options: About whom, and where to.
+        permission: Where the path may lead; as the options say by default.
+
+    Raises:
+        UsageError: If there is no name, or one that nothing can be found by.
+        VerificationError: If the store is not what was signed.
+        TargetError: If the file cannot be written.
+    """
+    require_owner(bank.settings, "everything")
+    if options.output is None:
+        raise UsageError("a report is written to a file", field="output")
+    with (
+        file_to_write(bank.settings, options.output, permission or options.permission) as outlet,
+        outlet.writing(overwrite=options.overwrite) as stream,
+    ):
+        done = tell_everything(
+            bank,
+            texts(options.about),
+            lambda text: stream.write(text.encode()),
+            as_json=options.to == "json",
+            progress=options.progress,
+        )
+    return replace(done, output=str(options.output))
+
+
+def tell_everything(
+    bank: OpenBank,
+    names: Sequence[str],
+    write: Write,
+    *,
+    as_json: bool = False,
+    progress: Progress | None = None,
+) -> Everything:
+    """Write everything a bank holds about somebody, as it is at one moment.
+
+    Takes 16 bytes of memory for each record that names the person, and one for each other.
+
+    Args:
+        bank: The bank.
+        names: What the person is called: names, user ids, addresses. Any of them will do.
+        write: Takes the file, piece by piece.
+        as_json: For programs, instead of Markdown.
+        progress: Told how far it is.
+
+    Raises:
+        UsageError: If there is no name, or one that nothing can be found by.
+        VerificationError: If the store is not what was signed; what was written is not all then.
+    """
+    require_owner(bank.settings, "everything")
+    mentions = Mentions(names)
+    account: Account = Json(write) if as_json else Markdown(write)
+    with bank.ledger.reading() as view, bank.store.reading() as reader:
+        account.begin(_asked(bank, view, names))
+        found = _Found(mentions, view.head.size)
+        steps = _Steps(progress, 2 * view.head.size)
+        for logged in _all(view, steps):
+            found.look(logged)
+        found.close()
+        for logged in _all(view, steps):
+            if found.has(logged):
+                account.tell(found.told(view, logged))
+        erased = _bury(view, account)
+        done = Everything(
+            bank=bank.id,
+            asked=list(names),
+            records=found.records,
+            joining=found.joining,
+            erased=erased,
+            blobs_not_searched=sum(1 for _ in reader.blobs.listed(bank.id)),
+        )
+    facts = msgspec.to_builtins(done)
+    account.end({name.replace("_", " "): facts[name] for name in list(facts)[2:]})
+    return done
+
+
+def _asked(bank: OpenBank, view: View, names: Sequence[str]) -> dict[str, Any]:
+    head = view.head
+    facts: dict[str, Any] = {"about": list(names), "bank": bank.name or "", "id": bank.id}
+    facts |= {"log": f"{head.size} records under {head.root}", "signed": f"{head.at} by {head.key}"}
+    facts |= {"written": now(), "looked for": "as words, anywhere in a record"}
+    return {**facts, "notes": list(view.notes)} if view.notes else facts
+
+
+class _Steps:
+    """Counts what was looked at, for whoever waits."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def one(self) -> None:
+        """Count one more."""
+        self._done += 1
+        if self._progress is not None and self._done % _TOGETHER == 0:
+            self._progress(self._done, self._total)
+
+
+def _all(view: View, steps: _Steps) -> Iterator[Logged]:
+    """Yield the whole log, and what is not visible in it yet."""
+    for logged in view.scan():
+        steps.one()
+        yield logged
+    for source in view.open_imports():
+        for logged in view.pending(source):
+            steps.one()
+            yield logged
+
+
+class _Found:
+    """What names the person, by place and by id; and the imports it came with."""
+
+    def __init__(self, mentions: Mentions, size: int) -> None:
+        self.records = 0
+        self.joining = 0
+        self._mentions = mentions
+        self._places = bytearray(size)
+        self._ids: Sequence[int] = array("Q")
+        self._sources = dict[int, Logged]()
+
+    def look(self, logged: Logged) -> None:
+        """Note whether a record names the person."""
+        if self._mentions.places_in(_spoken(logged)):
+            self._places[logged.seq] = 1
+            assert isinstance(self._ids, array)  # noqa: S101 - until it is closed
+            self._ids.append(_short(logged.record.id))
+
+    def close(self) -> None:
+        """Make ready to be asked."""
+        self._ids = array("Q", sorted(self._ids))
+
+    def has(self, logged: Logged) -> bool:
+        """Tell whether a record names the person, or joins what does."""
+        if self._places[logged.seq]:
+            self.records += 1
+            return True
+        model = logged.model
+        if isinstance(model, Edge) and (self._knows(model.source) or self._knows(model.target)):
+            self.records += 1
+            self.joining += 1
+            return True
+        return False
+
+    def told(self, view: View, logged: Logged) -> Told:
+        """Return a record with everything that is known of it."""
+        row = logged.row
+        source = self._source(view, row.batch) if row.batch else None
+        said = view.said_of(row.id) + (view.said_of(source.record.id) if source else [])
+        return Told(
+            place=row.seq,
+            id=row.id,
+            type=row.type,
+            state=_state(view, logged),
+            arrived=row.at,
+            held=row.hold,
+            named_in=self._mentions.places_in(_spoken(logged)),
+            ends=_ends(view, logged.model),
+            came_with=_arrival(source),
+            said_of_it=[_said(one) for one in sorted(said, key=lambda one: one.seq)],
+            record=logged.record.value,
+        )
+
+    def _knows(self, identity: str) -> bool:
+        if not identity.startswith("blake3:"):
+            return False
+        try:
+            wanted = _short(identity)
+        except ValueError:
+            return False
+        at = bisect_left(self._ids, wanted)
+        return at < len(self._ids) and self._ids[at] == wanted
+
+    def _source(self, view: View, place: int) -> Logged:
+        if place not in self._sources:
+            if len(self._sources) >= _MOST_KEPT:
+                self._sources.clear()
+            self._sources |= view.told_at([place])
+        return self._sources[place]
+
+
+def _spoken(logged: Logged) -> dict[str, Any]:
+    """Return what a record says, without what is made of it."""
+    own = ("id", "nonce", "type", "signatures")
+    return {name: part for name, part in logged.record.value.items() if name not in own}
+
+
+def _short(identity: str) -> int:
+    """Return 64 bits of an id: were two alike, an edge more would be told, and none less."""
+    return int(identity[7:23], 16)
+
+
+def _state(view: View, logged: Logged) -> str:
+    if logged.row.retired == PENDING:
+        return "arriving"
+    retirement = view.retirement(logged.row)
+    return "current" if retirement is None else retirement.state
+
+
+def _ends(view: View, model: Model) -> dict[str, str]:
+    if not isinstance(model, Edge):
+        return {}
+    ends = {"source": model.source, "target": model.target}
+    found = view.get([end for end in ends.values() if end.startswith("blake3:")])
+    return {
+        name: text[:_SHORT]
+        for name, end in ends.items()
+        if (logged := found.get(end)) is not None and (text := _name(logged.model))
+    }
+
+
+def _name(model: Model) -> str | None:
+    """Return what a person would call a record."""
+    said = (getattr(model, name, None) for name in ("name", "text", "observation", "path"))
+    return next((text for text in said if isinstance(text, str) and text), None)
+
+
+def _said(logged: Logged) -> Said:
+    model = logged.model
+    assert isinstance(model, Status)  # noqa: S101 - the fold takes no others
+    return Said(
+        place=logged.seq,
+        at=logged.row.at,
+        state=model.state,
+        by=model.by,
+        reason=model.reason,
+        actor=model.actor,
+    )
+
+
+def _arrival(source: Logged | None) -> Arrival | None:
+    if source is None or not isinstance(source.model, Source):
+        return None
+    model = source.model
+    return Arrival(
+        place=source.seq,
+        provider=model.provider,
+        format=model.format,
+        digest=model.digest,
+        trust=model.trust,
+    )
+
+
+def _bury(view: View, account: Account) -> int:
+    """Tell of everything that was erased, and return how much that is."""
+    erasures, buried = view.scan(_ERASURES), 0
+    while some := list(islice(erasures, _TOGETHER)):
+        models = [(one, one.model) for one in some if isinstance(one.model, Erasure)]
+        places = view.places([model.entry for _, model in models])
+        types = {row.id: row.type for row in view.rows(list(places.values()))}
+        for one, model in models:
+            buried += 1
+            account.bury(
+                Grave(
+                    id=model.entry,
+                    place=places.get(model.entry),
+                    type=types.get(model.entry),
+                    erased_at=one.row.at,
+                    reason=model.reason,
+                    by=model.by,
+                )
+            )
+    return buried

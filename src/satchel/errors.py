@@ -1,0 +1,874 @@
+"""Every error that satchel raises on purpose: one tree, stable codes, exit and HTTP statuses.
+
+A message says what was wrong, where (file, line, byte, field) and what to do about it.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+_MASK = "***"
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_END = re.compile(r"[\s'\"<>`]")
+_AS_PATH = re.compile(r"(?:^|(?<=[\s/\\:'\"<]))([A-Za-z][A-Za-z0-9+.-]+):(?!//)([/\\]*)")
+"""Start of an address that was taken for a path: it has one slash where it had two, or none."""
+
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%]*\]|[^\[\]:@/?#\s\\]*)(:[0-9]*)?")
+_AFTER, _LONGEST = ("", "/", "?", "#"), 100_000
+
+_LOCAL = frozenset(
+    {"sqlite", "ladybug", "file", "memory", "parquet", "mem0", "memfs", "satchel", "chroma"}
+)
+"""Of files and folders: what follows is a path."""
+
+_SERVERS = frozenset({"postgresql", "postgres", "s3", "gs", "az", "abfs", "abfss", "qdrant"})
+"""Of servers whose paths name things."""
+
+_OBJECTS = frozenset({"s3", "gs", "az", "abfs", "abfss"})
+_WEB = frozenset({"http", "https", "ws", "wss"})
+_HARMLESS = frozenset(
+    {
+        *("schema", "bank", "host", "hostaddr", "port", "dbname", "user", "sslmode", "sslrootcert"),
+        *("connect_timeout", "application_name", "target_session_attrs", "region", "endpoint"),
+        *("collection", "limit", "version", "mode", "format"),
+    }
+)
+"""Members of a query that are no secrets."""
+
+
+def shown_address(address: str) -> str:
+    """Return an address as it may be shown; a path, and what is no address, as it is."""
+    found = _ADDRESS.match(address)
+    if found is None:
+        return _plain(shown_text(address))
+    start, rest = found[0], address[found.end() :]
+    scheme = found[1].lower()
+    if scheme in _LOCAL:
+        return start + _local(rest)
+    taken = _taken_apart(rest, scheme)
+    authority = _AUTHORITY.match(taken[1]) if taken is not None else None
+    if taken is None or authority is None:
+        return start + _MASK
+    user, after = taken[0], taken[1][authority.end() :]
+    if after[:1] not in _AFTER:  # such as a password where a port should be
+        return f"{start}{user}{authority[1]}"
+    if scheme not in _SERVERS | _WEB:
+        return f"{start}{authority[0]}"
+    if user and (scheme in _WEB or "%" in user):
+        user = f"{_MASK}@"
+    path, mark, query = after.partition("#")[0].partition("?")
+    return f"{start}{user}{authority[0]}{path}{mark}{_query(query)}"
+
+
+def shown_host(address: str) -> str:
+    """Return no more of an address than its kind and its host: all the rest may be a secret."""
+    found = _ADDRESS.match(address)
+    taken = None if found is None else _taken_apart(address[found.end() :], found[1].lower())
+    if found is None or taken is None:
+        return _MASK
+    authority = _AUTHORITY.match(taken[1])
+    is_whole = authority is not None and taken[1][authority.end() :][:1] in _AFTER
+    return f"{found[0]}{authority[0] if authority is not None and is_whole else _MASK}"
+
+
+def shown_place(place: str) -> str:
+    """Return a file's name, or whatever was taken for one, as it may be shown."""
+    if "://" in place:
+        return shown_text(place)
+    for found in _AS_PATH.finditer(place):
+        rest = place[found.end() :]
+        is_server = found[1].lower() in _SERVERS | _WEB
+        if found[2] or (is_server and any(sign in rest for sign in "@?#")):
+            shown = shown_address(f"{found[1]}://{rest}").replace("://", f":{found[2]}", 1)
+            return place[: found.start()] + shown
+    return _without_members(place)
+
+
+def shown_text(text: str) -> str:
+    """Return a text with each address in it as it may be shown."""
+    if "://" not in text:
+        return text
+    parts, at = list[str](), 0
+    while (found := _ADDRESS.search(text, at)) is not None:
+        ends = _END.search(text, found.end())
+        end = ends.start() if ends else len(text)
+        if _is_cut(text[found.end() : end]):
+            sign = text.find("@", end)
+            if sign >= 0:  # a password with a space or a quotation mark in it
+                ends = _END.search(text, sign)
+                end = ends.start() if ends else len(text)
+        parts += [text[at : found.start()], shown_address(text[found.start() : end])]
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def _local(rest: str) -> str:
+    path, mark, query = rest.partition("?")
+    who, at, _ = path.partition("@")
+    if at and ":" in who and "/" not in who.partition(":")[0]:
+        return _MASK  # somebody and a password stand where no local address has anybody
+    return f"{path}{mark}{_query(query)}"
+
+
+def _taken_apart(rest: str, scheme: str) -> tuple[str, str] | None:
+    """Return who an address is for, with the ``@``, and the rest, without a password.
+
+    Whatever stands before the last ``@`` may be a password, slashes as well. Where that follows a
+    question mark, nobody can tell whether it is in a password or in the query: None.
+    """
+    who, at, place = rest.rpartition("@")
+    if not at or (scheme in _OBJECTS and "/" in who and ":" not in who):  # in an object's name
+        return "", rest
+    if len(rest) > _LONGEST or "?" in who or "#" in who:
+        return None
+    return f"{re.split('[:/]', who)[0]}@", place
+
+
+def _is_cut(rest: str) -> bool:
+    """Tell whether an address ends where a password may stand."""
+    host = _AUTHORITY.match(rest)
+    whole = host is not None and rest[host.end() :][:1] in _AFTER
+    return "@" not in rest and not whole
+
+
+def _query(query: str) -> str:
+    shown = []
+    for pair in re.split("[&;]", query) if query else ():
+        name, sign, value = pair.partition("=")
+        is_harmless = name.lower() in _HARMLESS and "@" not in value
+        shown.append(pair if is_harmless else f"{name}={_MASK}" if sign else _MASK)
+    return "&".join(shown)
+
+
+def _plain(text: str) -> str:
+    """Return what is no address, without a password that stands as in one or as a member."""
+    text = _without_members(text)
+    return re.sub(r"^((?://)?[^\s:/@]+):\S*@(?=[^\s/@])", r"\1:***@", text)
+
+
+def _without_members(text: str) -> str:
+    return re.sub(r"(?i)\b(\w*(?:pass|secret|token|key)\w*\s*=\s*)('[^']*'|\S+)", r"\1***", text)
+
+
+class SatchelError(Exception):
+    """The root; catch it to catch everything this package raises on purpose.
+
+    Args:
+        message: What is wrong, in one sentence, without the place.
+        file: The file, or another name for the place the bytes came from.
+        line: 1-based line number, where the input has lines.
+        byte: 0-based byte offset, where it has not.
+        field: The member at fault, as a JSON pointer without the leading slash or a plain name.
+        hint: What the person can do now.
+
+    Passwords in addresses are taken out of all of them.
+    """
+
+    code: ClassVar[str] = "satchel"
+    exit_status: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        byte: int | None = None,
+        field: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = shown_text(message)
+        super().__init__(self.message)
+        self.file = None if file is None else shown_place(file)
+        self.line = line
+        self.byte = byte
+        self.field = field
+        self.hint = None if hint is None else shown_text(hint)
+        self.command_hint: str | None = None
+        """The hint as it names commands, where ``hint`` names calls of Python."""
+
+    def located(
+        self, *, file: str | None = None, line: int | None = None, byte: int | None = None
+    ) -> "SatchelError":
+        """Fill in what is not yet known of the place, and return the same error."""
+        self.file = self.file or (None if file is None else shown_place(file))
+        if self.line is None and self.byte is None:
+            self.line, self.byte = line, byte
+        return self
+
+    @property
+    def place(self) -> str:
+        """File, line or byte, and field, joined for a person; empty when nothing is known."""
+        parts = [self.file] if self.file else []
+        if self.line is not None:
+            parts.append(f"line {self.line}")
+        if self.byte is not None:
+            parts.append(f"byte {self.byte}")
+        if self.field:
+            parts.append(f"field {self.field}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        return f"{text}. {self.hint}" if self.hint else text
+
+    def problem(self) -> dict[str, str | int]:
+        """Return code, message, place and hint as one JSON object; absent facts are left out."""
+        facts: dict[str, str | int | None] = {
+            "code": self.code,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+            "byte": self.byte,
+            "field": self.field,
+            "hint": self.command_hint or self.hint,
+        }
+        return {name: fact for name, fact in facts.items() if fact is not None}
+
+    def public(self) -> dict[str, str | int]:
+        """Return what somebody elsewhere may know: as ``problem``, but no name of this machine's.
+
+        So no file, and no hint, which may name one.
+        """
+        known = ("code", "message", "line", "byte", "field")
+        return {name: fact for name, fact in self.problem().items() if name in known}
+
+
+class InputError(SatchelError):
+    """What was handed in cannot be used."""
+
+    code: ClassVar[str] = "input"
+    exit_status: ClassVar[int] = 4
+    http_status: ClassVar[int] = 422
+
+
+class UnreadableError(InputError):
+    """The file is missing, a directory, not permitted, or the disk failed while reading."""
+
+    code: ClassVar[str] = "input.unreadable"
+    http_status: ClassVar[int] = 404
+
+
+class MalformedError(InputError):
+    """The bytes are not what the format says they are."""
+
+    code: ClassVar[str] = "input.malformed"
+
+
+class NoOwnerError(MalformedError):
+    """A file names neither a user nor an agent, and there is no bank to import it into."""
+
+    code: ClassVar[str] = "input.no_owner"
+
+
+class EmptyInputError(InputError):
+    """There is nothing in the input; nothing to do is never reported as success."""
+
+    code: ClassVar[str] = "input.empty"
+
+
+class ShortInputError(InputError):
+    """The input says itself that it lacks something: it is cut, or one page of several."""
+
+    code: ClassVar[str] = "input.short"
+
+
+class LimitError(InputError):
+    """A bound on size, count or depth was reached."""
+
+    code: ClassVar[str] = "input.limit"
+    http_status: ClassVar[int] = 413
+
+
+class ValueRefusedError(InputError):
+    """A value has no canonical form: a type, number or text that JSON memory cannot hold."""
+
+    code: ClassVar[str] = "value.refused"
+
+
+class PathRefusedError(InputError, ValueError):
+    """A path leads out of its folder, or what is there is a link or not a file of our own."""
+
+    code: ClassVar[str] = "path.refused"
+
+
+class ContainmentError(PathRefusedError):
+    """A path leads out of the folders that are allowed, or nothing says which are.
+
+    Args:
+        message: As in ``SatchelError``; so are the other arguments.
+        roots: The folders that are allowed, for who may know.
+        **place: ``file`` and ``hint`` of ``SatchelError``.
+    """
+
+    code: ClassVar[str] = "path.uncontained"
+    exit_status: ClassVar[int] = 3
+
+    def __init__(self, message: str, *, roots: tuple[str, ...] = (), **place: Any) -> None:
+        super().__init__(message, **place)
+        self.roots = roots
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}. Allowed: {', '.join(self.roots)}" if self.roots else text
+
+    def problem(self) -> dict[str, Any]:
+        """Return the facts of ``SatchelError``, and the roots."""
+        return {**super().problem(), **({"roots": list(self.roots)} if self.roots else {})}
+
+    def public(self) -> dict[str, str | int]:
+        """Return the facts of ``SatchelError``, and the hint, which names no folder here."""
+        return {**super().public(), **({"hint": self.hint} if self.hint else {})}
+
+
+class MemoryStoreError(SatchelError, RuntimeError):
+    """A path, text or key that memory files do not take, or a store that is not what was said.
+
+    Args:
+        message: What is wrong.
+        path: Which memory file, where it is about one.
+        place: As for every error: ``file``, ``hint`` and so on.
+    """
+
+    code: ClassVar[str] = "files.refused"
+    exit_status: ClassVar[int] = 4
+    http_status: ClassVar[int] = 422
+
+    def __init__(self, message: str, *, path: str | None = None, **place: Any) -> None:
+        super().__init__(message, **{"field": path, **place})
+        self.path = path
+
+
+class StoreExistsError(MemoryStoreError):
+    """A store was to be created where there is one.
+
+    Args:
+        address: Its place.
+    """
+
+    code: ClassVar[str] = "files.exists"
+    http_status: ClassVar[int] = 409
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            "a store of this key already exists",
+            file=address,
+            hint="Open it with get_or_create, or use another key.",
+        )
+        self.address = address
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoreExistsError, (self.address,)
+
+
+class NoMemoryFilesError(MemoryStoreError):
+    """Nobody wrote memory files of this name yet."""
+
+    code: ClassVar[str] = "files.none"
+    http_status: ClassVar[int] = 404
+
+
+class AccessDenied(MemoryStoreError):  # noqa: N818 - the seed's name
+    """The path is reserved, or the store's policy lets nobody write there directly."""
+
+    code: ClassVar[str] = "files.denied"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 403
+
+
+class ConcurrencyError(MemoryStoreError):
+    """Somebody else changed the file first; nothing was written.
+
+    Args:
+        path: Which memory file.
+        expected_sha: What it was to be; empty for "not there yet".
+        actual_sha: What it is; empty when it is not there.
+        expected_version: What number it was to have, where that was said.
+        actual_version: What number it has; 0 when it is not there, None when it was changed
+            outside and has none.
+        message: What to say instead.
+        hint: What to do about it; to read again, by default.
+    """
+
+    code: ClassVar[str] = "files.changed"
+    exit_status: ClassVar[int] = 1
+    http_status: ClassVar[int] = 409
+
+    def __init__(  # noqa: PLR0913 - the facts of one refusal
+        self,
+        path: str,
+        expected_sha: str | None = None,
+        actual_sha: str | None = None,
+        *,
+        expected_version: int | None = None,
+        actual_version: int | None = None,
+        message: str | None = None,
+        hint: str = "Read the file again and repeat the change.",
+    ) -> None:
+        super().__init__(
+            message or _said(expected_sha, actual_sha, expected_version, actual_version),
+            path=path,
+            hint=hint,
+        )
+        self.expected_sha = expected_sha
+        self.actual_sha = actual_sha
+        self.expected_version = expected_version
+        self.actual_version = actual_version
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        facts = {
+            "path": self.path,
+            "expected_sha": self.expected_sha,
+            "actual_sha": self.actual_sha,
+            "expected_version": self.expected_version,
+            "actual_version": self.actual_version,
+            "message": self.message,
+            "hint": self.hint,
+        }
+        return _rebuilt, (facts,)
+
+
+class ManyDeletedError(MemoryStoreError):
+    """A folder lost so many files at once that it is more likely lost itself."""
+
+    code: ClassVar[str] = "files.many_deleted"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 409
+
+
+def _rebuilt(facts: dict[str, Any]) -> ConcurrencyError:
+    return ConcurrencyError(**facts)
+
+
+def _said(
+    expected_sha: str | None, actual_sha: str | None, expected: int | None, actual: int | None
+) -> str:
+    if expected_sha is not None and expected_sha != actual_sha:
+        if not expected_sha:
+            return "the file already exists"
+        return (
+            f"the file has sha256 {actual_sha or '(none: it does not exist)'}, not {expected_sha}"
+        )
+    return f"the file is at version {'(unknown)' if actual is None else actual}, not {expected}"
+
+
+class RefusedError(SatchelError):
+    """Verification or permission says no."""
+
+    code: ClassVar[str] = "refused"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 403
+
+
+class VerificationError(RefusedError):
+    """A sealed file did not verify well enough for what was asked."""
+
+    code: ClassVar[str] = "verify.refused"
+
+
+class UnfinishedCopyError(VerificationError):
+    """A bank is here without a signed head: it was brought in part only, or the head was taken."""
+
+    code: ClassVar[str] = "store.unfinished_copy"
+    http_status: ClassVar[int] = 409
+
+
+class WitnessError(RefusedError):
+    """What was witnessed of a bank is damaged, or a head contradicts it."""
+
+    code: ClassVar[str] = "witness.refused"
+    http_status: ClassVar[int] = 409
+
+
+class ErasureRefusedError(RefusedError):
+    """What was to be erased has to stay, or what was erased has to stay away."""
+
+    code: ClassVar[str] = "erasure.refused"
+    http_status: ClassVar[int] = 409
+
+
+class RedactionRefusedError(RefusedError):
+    """What was to be redacted is not there any more, or the form is not one of it."""
+
+    code: ClassVar[str] = "redaction.refused"
+    http_status: ClassVar[int] = 409
+
+
+class SigningKeyError(RefusedError):
+    """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
+
+    code: ClassVar[str] = "key.refused"
+
+
+class ThresholdError(SigningKeyError):
+    """Fewer owners of a bank signed than it wants.
+
+    Args:
+        drawn: The canonical bytes of what they are to sign, signed by those who did.
+        (The others as for every error.)
+    """
+
+    code: ClassVar[str] = "key.threshold"
+
+    def __init__(self, message: str, *, drawn: Sequence[bytes] = (), **place: Any) -> None:
+        super().__init__(message, **place)
+        self.drawn = list(drawn)
+
+
+class EncryptionError(RefusedError):
+    """A file cannot be decrypted: nothing here opens it, or it was cut or altered."""
+
+    code: ClassVar[str] = "encryption.refused"
+
+
+class RolledBackError(VerificationError):
+    """A store is older than what this machine saw of it, or a bank that was here is missing."""
+
+    code: ClassVar[str] = "verify.rolled_back"
+
+
+class ForkedError(VerificationError):
+    """A store and this machine's witness of it went different ways."""
+
+    code: ClassVar[str] = "verify.forked"
+
+
+class AdoptedError(VerificationError):
+    """A bank of this machine was adopted by a key that it does not trust."""
+
+    code: ClassVar[str] = "verify.adopted"
+
+
+class TokenError(RefusedError):
+    """A capability token does not hold: its signatures, its chain, its bank, or who presents it."""
+
+    code: ClassVar[str] = "token.refused"
+
+
+class TokenTimeError(TokenError):
+    """A capability token has ended, or has not begun."""
+
+    code: ClassVar[str] = "token.expired"
+
+
+class TokenRevokedError(TokenError):
+    """A capability token was revoked, or one that it was made from."""
+
+    code: ClassVar[str] = "token.revoked"
+
+
+class PermissionRefusedError(RefusedError):
+    """The token that was presented does not allow this; the error says nothing of what is there."""
+
+    code: ClassVar[str] = "permission.refused"
+
+
+class TargetError(SatchelError):
+    """Writing failed; what was at the target before is still there, untouched."""
+
+    code: ClassVar[str] = "target.failed"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 507
+
+
+class TargetExistsError(TargetError):
+    """There is something at the target already and overwriting was not asked for."""
+
+    code: ClassVar[str] = "target.exists"
+    http_status: ClassVar[int] = 409
+
+
+class InferenceError(SatchelError):
+    """A model does not answer, or not with what it was asked for."""
+
+    code: ClassVar[str] = "inference.failed"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 502
+
+
+class LockedError(SatchelError):
+    """Another process is using it; the message names the process when that is known."""
+
+    code: ClassVar[str] = "locked"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 423
+
+
+class LossError(SatchelError):
+    """Something would not survive and the caller asked for all or nothing."""
+
+    code: ClassVar[str] = "transfer.loss"
+    exit_status: ClassVar[int] = 1
+    http_status: ClassVar[int] = 409
+
+
+class StoreError(SatchelError):
+    """A store cannot be used, or does not do what it was asked."""
+
+    code: ClassVar[str] = "store.failed"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 503
+
+
+class StoreBusyError(StoreError):
+    """Another process is writing and did not end in time."""
+
+    code: ClassVar[str] = "store.busy"
+
+
+class StoreFullError(StoreError):
+    """There is no more space for it; what was acknowledged before is there, the rest is not."""
+
+    code: ClassVar[str] = "store.full"
+    http_status: ClassVar[int] = 507
+
+
+class StoreVersionError(StoreError):
+    """The store was made by a newer version, by an older one and is only read, or is not ours."""
+
+    code: ClassVar[str] = "store.version"
+
+
+class ReadOnlyStoreError(StoreError):
+    """The store was opened for reading, or by somebody who may not add to it."""
+
+    code: ClassVar[str] = "store.read_only"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 403
+
+
+class StoreDamagedError(StoreError):
+    """The store's own files are damaged, so far that the engine says so itself."""
+
+    code: ClassVar[str] = "store.damaged"
+
+
+class SlotTakenError(SatchelError):
+    """There is a current record for the same thing already."""
+
+    code: ClassVar[str] = "slot.taken"
+    http_status: ClassVar[int] = 409
+
+
+class ConflictError(SatchelError):
+    """What arrives is another version of what a bank has, and that was not to be."""
+
+    code: ClassVar[str] = "transfer.conflict"
+    http_status: ClassVar[int] = 409
+
+
+class AgentExistsError(ConflictError):
+    """There is an agent of that id already, and nobody said what to do about it."""
+
+    code: ClassVar[str] = "agent.exists"
+
+
+class ChangedError(SatchelError):
+    """What somebody was going to change was changed by somebody else first; nothing was done."""
+
+    code: ClassVar[str] = "bank.changed"
+    http_status: ClassVar[int] = 409
+
+
+class UsageError(SatchelError):
+    """The request itself makes no sense; nothing was read or written."""
+
+    code: ClassVar[str] = "usage"
+    exit_status: ClassVar[int] = 2
+    http_status: ClassVar[int] = 400
+
+
+class ConfigError(UsageError):
+    """The configuration file or an environment variable is wrong."""
+
+    code: ClassVar[str] = "config.invalid"
+
+
+class MissingExtraError(UsageError):
+    """It needs a package that is not installed; the hint says how to install it."""
+
+    code: ClassVar[str] = "extra.missing"
+    http_status: ClassVar[int] = 501
+
+
+class UnknownFormatError(UsageError):
+    """No format of that name is installed, or none recognises the file."""
+
+    code: ClassVar[str] = "format.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class ClosedError(UsageError):
+    """It was closed, and is used after that."""
+
+    code: ClassVar[str] = "closed"
+    http_status: ClassVar[int] = 410
+
+
+class UnknownMemoryError(UsageError):
+    """There is no such memory in the bank, or the id is that of something else."""
+
+    code: ClassVar[str] = "memory.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class RetiredMemoryError(UsageError):
+    """The memory has a newer version, was forgotten, or is held back.
+
+    Args:
+        message: As in ``SatchelError``; so are the other arguments.
+        current: Id of its current version, where there is one.
+        **place: ``field`` and ``hint`` of ``SatchelError``.
+    """
+
+    code: ClassVar[str] = "memory.retired"
+    http_status: ClassVar[int] = 409
+
+    def __init__(self, message: str, *, current: str | None = None, **place: Any) -> None:
+        super().__init__(message, **place)
+        self.current = current
+
+    def problem(self) -> dict[str, str | int]:
+        """Return the facts of ``SatchelError``, and the current version."""
+        more = {} if self.current is None else {"current": self.current}
+        return {**super().problem(), **more}
+
+
+class UnknownBankError(UsageError):
+    """There is no such bank here."""
+
+    code: ClassVar[str] = "bank.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class BankExistsError(UsageError):
+    """A bank has this name already."""
+
+    code: ClassVar[str] = "bank.exists"
+    http_status: ClassVar[int] = 409
+
+
+class UnknownAgentError(UsageError):
+    """The configuration names no such agent."""
+
+    code: ClassVar[str] = "agent.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownImportError(UsageError):
+    """There is no such import into the bank."""
+
+    code: ClassVar[str] = "import.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownReceiptError(UsageError):
+    """There is no such receipt here."""
+
+    code: ClassVar[str] = "receipt.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownJobError(UsageError):
+    """There is no such work under way."""
+
+    code: ClassVar[str] = "job.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownBackupError(UsageError):
+    """There is no such backup."""
+
+    code: ClassVar[str] = "backup.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownBlobError(UsageError):
+    """There is no such blob in the bank."""
+
+    code: ClassVar[str] = "blob.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownCodeError(UsageError):
+    """The bank knows no such symbol, file or source tree, or no code at all."""
+
+    code: ClassVar[str] = "code.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownSessionError(UsageError):
+    """There is no such session in the bank, or no such point in it."""
+
+    code: ClassVar[str] = "session.unknown"
+    http_status: ClassVar[int] = 404
+
+
+__all__ = [
+    "AccessDenied",
+    "AdoptedError",
+    "AgentExistsError",
+    "BankExistsError",
+    "ChangedError",
+    "ClosedError",
+    "ConcurrencyError",
+    "ConfigError",
+    "ConflictError",
+    "ContainmentError",
+    "EmptyInputError",
+    "EncryptionError",
+    "ErasureRefusedError",
+    "ForkedError",
+    "InferenceError",
+    "InputError",
+    "LimitError",
+    "LockedError",
+    "LossError",
+    "MalformedError",
+    "ManyDeletedError",
+    "MemoryStoreError",
+    "MissingExtraError",
+    "NoMemoryFilesError",
+    "NoOwnerError",
+    "PathRefusedError",
+    "PermissionRefusedError",
+    "ReadOnlyStoreError",
+    "RedactionRefusedError",
+    "RefusedError",
+    "RetiredMemoryError",
+    "RolledBackError",
+    "SatchelError",
+    "ShortInputError",
+    "SigningKeyError",
+    "SlotTakenError",
+    "StoreBusyError",
+    "StoreDamagedError",
+    "StoreError",
+    "StoreExistsError",
+    "StoreFullError",
+    "StoreVersionError",
+    "TargetError",
+    "TargetExistsError",
+    "ThresholdError",
+    "TokenError",
+    "TokenRevokedError",
+    "TokenTimeError",
+    "UnfinishedCopyError",
+    "UnknownAgentError",
+    "UnknownBackupError",
+    "UnknownBankError",
+    "UnknownBlobError",
+    "UnknownCodeError",
+    "UnknownFormatError",
+    "UnknownImportError",
+    "UnknownJobError",
+    "UnknownMemoryError",
+    "UnknownReceiptError",
+    "UnknownSessionError",
+    "UnreadableError",
+    "UsageError",
+    "ValueRefusedError",
+    "VerificationError",
+    "WitnessError",
+]

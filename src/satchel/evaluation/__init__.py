@@ -1,0 +1,1 @@
+"""Measurements: recall, context, containment, continuity, and the tables of the paper."""

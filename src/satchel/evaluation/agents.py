@@ -1,0 +1,309 @@
+"""What an agent is asked, and what it has to be able to do."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Protocol
+
+import msgspec
+
+from satchel.config.settings import Settings
+from satchel.errors import InferenceError, UsageError
+from satchel.evaluation.probes import says, without_article
+from satchel.inference.endpoint import Chat
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to an agent."""
+
+    question: str
+    memory: str = ""
+    """The framed text of what is remembered; empty where it has no memory."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The same as a conversation: what it is to do, what it remembers, the question."""
+        asked = [{"role": "system", "content": INSTRUCTION}]
+        if self.memory:
+            asked.append({"role": "system", "content": self.memory})
+        return [*asked, {"role": "user", "content": self.question}]
+
+
+INSTRUCTION = (
+    "Answer the question in one sentence of at most 40 words. Use what you remember. Where the "
+    "question offers choices, name the one that is right and no other. If you do not know, "
+    "choose, or say that you do not know."
+)
+
+
+class Agent(Protocol):
+    """Whoever answers."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        ...
+
+    def answer(self, asked: Asked) -> str:
+        """Return an answer; empty where there is none.
+
+        Raises:
+            InferenceError: If it does not answer.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An agent that is a function of this process."""
+
+    name: str
+    call: Callable[[Asked], str]
+
+    def answer(self, asked: Asked) -> str:
+        """Return what the function returns."""
+        return self.call(asked)
+
+
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))")
+_SHORT = {"n": "\n", "r": "\n", "t": " ", "(": "[", ")": "]", "{": "<", "}": ">", "/": "|"}
+_SHORT |= {"+": "&", "_": " ", ".": ":", "-": "", "v": "", "j": "", "z": ""}
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
+_CLAUSE = re.compile(r"[,;:]\s|\band\b|\bbut\b|\bafter\b|\bsince\b|\bbecause\b|\bto\b|\bfrom\b")
+_CHOICES = re.compile(r":\s*([^:?]+?)\s+or\s+([^:?]+)\?\s*$")
+_WORD = re.compile(r"[^\W_]+")
+_MARK = re.compile(r"^\w{1,12}\|")
+"""What our frame puts before each record."""
+
+_LONGEST = 40
+"""Words of an answer."""
+
+_ENOUGH = 0.3
+"""The share of what a question asks for that a sentence must have to be an answer."""
+
+_SMALL = (
+    "a an and are as at be been by can did do does for from had has have how in into is it its "
+    "many much now of on or than that the then there they this to was were what when where which "
+    "who whom whose why will with would"
+)
+_PLAIN = frozenset(_SMALL.split())
+_ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "e", "y")
+_SHORTEST = 3
+
+
+class Reader:
+    """Answers by extraction.
+
+    Args:
+        name: What it is called in reports.
+    """
+
+    def __init__(self, name: str = "reader") -> None:
+        self.name = name
+
+    def answer(self, asked: Asked) -> str:
+        """Return the sentence that goes best with a question, or the choice that it names.
+
+        Without a sentence that goes with it, the first choice; else nothing.
+        """
+        ranked = self._ranked(asked)
+        if choices := choices_of(asked.question):
+            return _chosen(choices, ranked, asked.question)
+        if not ranked or ranked[0][0] < _ENOUGH:
+            return ""
+        return " ".join(ranked[0][1].split()[:_LONGEST])
+
+    def _ranked(self, asked: Asked) -> list[tuple[float, str]]:
+        """Return sentences with the share of the question that each has, best first."""
+        sentences = _sentences(asked.memory)
+        terms = [frozenset(terms_of(sentence)) for sentence in sentences]
+        common = Counter(term for some in terms for term in some)
+        wanted = {
+            term: log(1 + len(sentences) / (1 + common[term])) + 0.1
+            for term in dict.fromkeys(terms_of(asked.question))
+        }
+        whole = sum(wanted.values()) or 1.0
+        shares = (sum(wanted.get(term, 0.0) for term in some) / whole for some in terms)
+        found = [one for one in zip(shares, sentences, strict=True) if one[0]]
+        return sorted(found, key=lambda one: -one[0])
+
+
+def choices_of(question: str) -> list[str]:
+    """Return what a question offers: ``...: tea, coffee or milk?``."""
+    found = _CHOICES.search(question)
+    return [*re.split(r",\s*", found[1]), found[2].strip()] if found else []
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the words of a text that say something, without their endings."""
+    words = (word.casefold() for word in _WORD.findall(text))
+    return [_stem(word) for word in words if word not in _PLAIN]
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+            return word[: -len(ending)]
+    return word
+
+
+def _sentences(memory: str) -> list[str]:
+    """Return what stands in a text, with what was escaped as it was."""
+    lines = (_unescaped(_MARK.sub("", line)) for line in memory.splitlines())
+    found = (one.strip() for line in lines for one in _SENTENCE.split(line))
+    return [one for one in found if one]
+
+
+def _unescaped(line: str) -> str:
+    """Return a record as it was remembered, where its escapes are those of our frame."""
+    return _ESCAPED.sub(_character, line)
+
+
+def _character(found: re.Match[str]) -> str:
+    if number := found[1] or found[2]:
+        code = int(number, 16)
+        return chr(code) if code <= sys.maxunicode else found[0]
+    return _SHORT.get(found[3], found[3])
+
+
+def _chosen(choices: Sequence[str], ranked: Sequence[tuple[float, str]], question: str) -> str:
+    """Return the choice that stands in the sentence that goes best with the question.
+
+    Where several stand in it, it is that of the part of the sentence that has most of the question.
+    """
+    wanted = frozenset(terms_of(question[: question.rfind(":")]))
+    for share, sentence in ranked:
+        if share < _ENOUGH:
+            break
+        there = _named(choices, sentence)
+        if len(there) > 1:
+            parts = sorted(
+                (part for part in _CLAUSE.split(sentence) if len(_named(choices, part)) == 1),
+                key=lambda part: -len(wanted.intersection(terms_of(part))),
+            )
+            there = _named(choices, parts[0]) if parts else []
+        if len(there) == 1:
+            return there[0]
+    return choices[0]
+
+
+def _named(choices: Sequence[str], text: str) -> list[str]:
+    return [one for one in choices if says(text, [without_article(one)])]
+
+
+_MOST = 1 << 20
+"""Bytes of an answer that are read."""
+
+_TOLD = 200
+
+
+class Command:
+    """Asks a program.
+
+    Args:
+        words: The program and its arguments; no shell looks at them.
+        timeout: Seconds that an answer may take; then the program and what it started are ended.
+    """
+
+    def __init__(self, words: Sequence[str], *, timeout: float = 120.0) -> None:
+        self.name = os.path.basename(words[0])  # noqa: PTH119 - a word, not a path
+        self._words, self._timeout = list(words), timeout
+
+    def answer(self, asked: Asked) -> str:
+        """Return what the program prints.
+
+        Raises:
+            InferenceError: If it cannot be started, fails, takes too long or prints no text.
+        """
+        told = {"question": asked.question, "memory": asked.memory, "messages": asked.messages}
+        try:
+            program = subprocess.Popen(  # noqa: S603 - what the user names
+                self._words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise self._failed(f"cannot be started: {error}") from error
+        with program:
+            try:
+                output, errors = program.communicate(msgspec.json.encode(told), self._timeout)
+            except subprocess.TimeoutExpired:
+                _end(program)
+                raise self._failed(f"took longer than {self._timeout:g} seconds") from None
+            except BaseException:
+                _end(program)
+                raise
+        if program.returncode:
+            said = " ".join(errors.decode("utf-8", "replace").split())[-_TOLD:]
+            raise self._failed(f"ended with status {program.returncode}: {said}")
+        return output[:_MOST].decode("utf-8", "replace").strip()
+
+    def _failed(self, what: str) -> InferenceError:
+        return InferenceError(f"the agent {what}", file=self.name)
+
+
+def _end(program: "subprocess.Popen[bytes]") -> None:
+    """End a program and whatever it started."""
+    try:
+        os.killpg(program.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        program.kill()
+    program.communicate()
+
+
+_MOST_TOKENS = 200
+"""Of an answer; more than are judged."""
+
+
+class Endpoint:
+    """Asks a model, at temperature 0."""
+
+    def __init__(self, chat: Chat) -> None:
+        self.name = chat.name
+        self._chat = chat
+
+    def answer(self, asked: Asked) -> str:
+        """Return what the model answers.
+
+        Raises:
+            InferenceError: If it does not answer.
+        """
+        return self._chat.complete(asked.messages, _MOST_TOKENS).strip()
+
+
+READER = "reader"
+
+
+def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Agent:
+    """Return the agent that a text names.
+
+    Args:
+        settings: Say where the endpoint is.
+        text: ``reader``; ``command:`` and a command line; ``endpoint:`` and a model's name.
+        timeout: Seconds that an answer of a program may take; of an endpoint ``inference.timeout``.
+
+    Raises:
+        UsageError: If it names none.
+        ConfigError: If it is an endpoint, and none is configured.
+    """
+    kind, _, rest = text.partition(":")
+    if text == READER:
+        return Reader()
+    if kind == "command" and shlex.split(rest):
+        return Command(shlex.split(rest), timeout=timeout)
+    if kind == "endpoint" and rest:
+        from satchel.inference.models import chat_of
+
+        return Endpoint(chat_of(settings, rest))
+    raise UsageError(
+        f"no agent named {text[:60]!r}",
+        hint="Known: reader, command:PROGRAM ARGUMENTS, endpoint:MODEL.",
+    )

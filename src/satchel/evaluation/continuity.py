@@ -1,0 +1,513 @@
+"""Measuring TCS and RHF: remember, carry over, ask, score."""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import sqrt
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.errors import UsageError
+from satchel.evaluation.agents import Agent, Asked, Reader, terms_of
+from satchel.evaluation.carriers import Framing, Owner, in_full, told
+from satchel.evaluation.probes import Probe, ProbeSet, is_right, shipped_sets
+from satchel.evaluation.recall import comparing
+from satchel.evaluation.statistics import Interval, Share, mcnemar, resampled, share, sign_flips
+from satchel.ports.inference import Embedder
+
+Progress = Callable[[int, int], None]
+"""Is told how many answers there are, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A probe with its category and where it stands."""
+
+    category: str
+    world: str
+    probe: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What an agent answered."""
+
+    answer: str
+    right: bool
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the texts took that an agent was given."""
+
+    tokens: list[int] = field(default_factory=list)
+    verbatim: list[int] = field(default_factory=list)
+    summarised: list[int] = field(default_factory=list)
+    tokenizer: str = ""
+
+
+class Telling:
+    """Counts answers for whoever watches."""
+
+    def __init__(self, total: int, told: Progress | None) -> None:
+        self._total, self._told, self._done = total, told, 0
+
+    def one(self) -> None:
+        """Count one more."""
+        self._done += 1
+        if self._told is not None:
+            self._told(self._done, self._total)
+
+
+def items(sets: Sequence[ProbeSet]) -> list[Item]:
+    """Return the probes of some sets."""
+    return [
+        Item(one.category, f"{at}/{world.name}", probe)
+        for at, one in enumerate(sets)
+        for world, probe in one.probes()
+    ]
+
+
+def with_text(agent: Agent, asked: Iterable[Item], text: str, telling: Telling) -> list[Response]:
+    """Return what an agent answers that is given the same text each time."""
+    return [_answer(agent, item.probe, text, telling) for item in asked]
+
+
+def with_memory(
+    agent: Agent,
+    asked: Iterable[Item],
+    framing: Framing,
+    wanted: tuple[str, int],
+    telling: Telling,
+) -> tuple[list[Response], Taken]:
+    """Return what an agent answers that is given the memory framed for each question.
+
+    Args:
+        agent: The agent.
+        asked: What it is asked.
+        framing: Frames the memory.
+        wanted: The model that it is framed for, and the tokens that the text may have.
+        telling: Told of each answer.
+    """
+    found, taken = list[Response](), Taken()
+    for item in asked:
+        framed = framing(item.probe.question, *wanted)
+        text = "" if framed is None else framed.text
+        if framed is not None:
+            taken.tokens.append(framed.tokens)
+            taken.verbatim.append(sum(one.form == "verbatim" for one in framed.entries))
+            taken.summarised.append(sum(one.form == "summary" for one in framed.entries))
+            taken.tokenizer = framed.tokenizer
+        found.append(_answer(agent, item.probe, text, telling))
+    return found, taken
+
+
+def _answer(agent: Agent, probe: Probe, text: str, telling: Telling) -> Response:
+    answer = agent.answer(Asked(question=probe.question, memory=text))
+    telling.one()
+    return Response(answer, is_right(probe, answer))
+
+
+OVERALL = "all"
+
+
+class Continuity(msgspec.Struct, frozen=True, kw_only=True):
+    """The score of some probes."""
+
+    category: str
+    probes: int
+    source: Share
+    """Right answers of the source, which has its whole memory."""
+
+    target: Share
+    """Of the target, with what was carried over."""
+
+    baseline: Share
+    """Of the target without memory."""
+
+    tcs: Interval | None
+    """None where the source has no answer right."""
+
+    baseline_tcs: Interval | None
+    p_baseline: float
+    """How likely target and baseline differ so much by chance (McNemar, exact)."""
+
+    p_source: float
+    """The same of target and source."""
+
+
+def continuities(
+    asked: Sequence[Item],
+    source: Sequence[Response],
+    target: Sequence[Response],
+    baseline: Sequence[Response],
+    seed: int,
+) -> list[Continuity]:
+    """Return the score of each category, and of all probes."""
+    right = [
+        (item.category, one.right, two.right, none.right)
+        for item, one, two, none in zip(asked, source, target, baseline, strict=True)
+    ]
+    names = list(dict.fromkeys(item.category for item in asked))
+    found = [
+        _continuity(name, [one[1:] for one in right if one[0] == name], seed) for name in names
+    ]
+    return [*found, _continuity(OVERALL, [one[1:] for one in right], seed)]
+
+
+def _continuity(name: str, right: list[tuple[bool, bool, bool]], seed: int) -> Continuity:
+    def ratio(column: int) -> Interval | None:
+        def figure(places: Sequence[int]) -> float | None:
+            best = sum(right[place][0] for place in places)
+            return sum(right[place][column] for place in places) / best if best else None
+
+        return resampled(len(right), figure, seed)
+
+    counts = [sum(one[column] for one in right) for column in range(3)]
+    return Continuity(
+        category=name,
+        probes=len(right),
+        source=share(counts[0], len(right)),
+        target=share(counts[1], len(right)),
+        baseline=share(counts[2], len(right)),
+        tcs=ratio(1),
+        baseline_tcs=ratio(2),
+        p_baseline=mcnemar([(one[2], one[1]) for one in right]),
+        p_source=mcnemar([(one[0], one[1]) for one in right]),
+    )
+
+
+NEAR = 0.9
+"""From which cosine on two answers count as near."""
+
+WORDS = "counted words"
+
+Vector = Sequence[float]
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured at one budget."""
+
+    share: int
+    """Of the tokens that all of the memory takes, in percent."""
+
+    budget: int
+    """Tokens."""
+
+    rhf: Interval | None
+    categories: dict[str, float]
+    right: Share
+    """Answers of the target that are right."""
+
+    near_but_otherwise: int
+    """Answers near to the source's of which one is right and one is not."""
+
+    tokens: float
+    """That the texts took, on average."""
+
+    verbatim: float
+    """Memories given word for word, on average."""
+
+    summarised: float
+    p_full: float
+    """How likely it differs so much from the largest budget by chance (exchanged signs)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtBudget:
+    """What came of one budget."""
+
+    percent: int
+    budget: int
+    answers: Sequence[Response]
+    alike: Sequence[float | None]
+    """To the source's answers; None where the source has none."""
+
+    taken: Taken
+
+
+def likeness(
+    source: Sequence[Response], target: Sequence[Response], embedder: Embedder | None
+) -> list[float | None]:
+    """Return how alike the answers are, 0 to 1; None where the source has none.
+
+    Args:
+        source: The source's answers.
+        target: The target's, to the same questions.
+        embedder: Makes vectors of them; words are counted when None.
+    """
+    texts = [one.answer for one in (*source, *target)]
+    vectors = _counted(texts) if embedder is None else _embedded(texts, embedder)
+    return [
+        _alike(one.answer, other.answer, vectors[at], vectors[len(source) + at])
+        for at, (one, other) in enumerate(zip(source, target, strict=True))
+    ]
+
+
+def level(
+    one: AtBudget, full: AtBudget, source: Sequence[Response], asked: Sequence[Item], seed: int
+) -> Level:
+    """Return what was measured at one budget, held against the largest."""
+    alike = [value for value in one.alike if value is not None]
+    categories = dict[str, list[float]]()
+    for item, value in zip(asked, one.alike, strict=True):
+        if value is not None:
+            categories.setdefault(item.category, []).append(value)
+    judged = zip(one.alike, source, one.answers, strict=True)
+    pairs = zip(one.alike, full.alike, strict=True)
+    differences = [a - b for a, b in pairs if a is not None and b is not None]
+
+    def mean(places: Sequence[int]) -> float | None:
+        return fmean(alike[place] for place in places) if places else None
+
+    return Level(
+        share=one.percent,
+        budget=one.budget,
+        rhf=resampled(len(alike), mean, seed),
+        categories={name: round(fmean(some), 4) for name, some in categories.items()},
+        right=share(sum(answer.right for answer in one.answers), len(one.answers)),
+        near_but_otherwise=sum(
+            value is not None and value >= NEAR and theirs.right != ours.right
+            for value, theirs, ours in judged
+        ),
+        tokens=_mean(one.taken.tokens),
+        verbatim=_mean(one.taken.verbatim),
+        summarised=_mean(one.taken.summarised),
+        p_full=round(sign_flips(differences, seed), 6),
+    )
+
+
+def _alike(one: str, other: str, first: Vector, second: Vector) -> float | None:
+    if not one.strip():
+        return None
+    if one.split() == other.split():
+        return 1.0
+    return max(0.0, min(1.0, _cosine(first, second)))
+
+
+def _embedded(texts: Sequence[str], embedder: Embedder) -> list[Vector]:
+    found = list[Vector]()
+    for raw in embedder.embed(texts):
+        vector = array("f")
+        vector.frombytes(raw)
+        found.append(vector)
+    return found
+
+
+def _counted(texts: Sequence[str]) -> list[Vector]:
+    """Return how often each word of all texts is in each."""
+    counts = [Counter(terms_of(text)) for text in texts]
+    words = sorted({word for count in counts for word in count})
+    return [[float(count[word]) for word in words] for count in counts]
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    size = sqrt(sum(a * a for a in one) * sum(b * b for b in other))
+    return sum(a * b for a, b in zip(one, other, strict=True)) / size if size else 0.0
+
+
+def _mean(values: Sequence[int]) -> float:
+    return round(fmean(values), 1) if values else 0.0
+
+
+LEVELS = (25, 50, 75, 100)
+"""Percent of the tokens that all of the memory takes."""
+
+BUDGET = 2048
+"""Tokens that a target is given unless it is said."""
+
+SEED = 20260701
+
+_KEPT = 24
+"""Tokens that the pipeline keeps for saying what was left out."""
+
+_SOURCE, _TARGET = "source", "target"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What is measured, and with whom."""
+
+    source: Agent
+    """Has its whole memory, as plain text."""
+
+    target: Agent
+    """Has what was carried over, framed."""
+
+    sets: tuple[ProbeSet, ...]
+    model: str = ""
+    """The model that memory is framed for; plain text when empty."""
+
+    budget: int = BUDGET
+    levels: tuple[int, ...] = LEVELS
+    seed: int = SEED
+    vectors: bool = True
+    """Whether vectors are made and compared."""
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise UsageError("the budget must be at least 1 token", field="budget")
+        if not self.levels or not all(1 <= one <= 100 for one in self.levels):  # noqa: PLR2004 - percent
+            raise UsageError("budgets must be 1 to 100 percent", field="levels")
+
+
+class TransferScore(msgspec.Struct, frozen=True, kw_only=True):
+    """TCS of a pair of agents."""
+
+    source: str
+    target: str
+    model: str
+    budget: int
+    tokenizer: str
+    memories: int
+    sessions: int
+    seed: int
+    scores: list[Continuity]
+    """Of each category, and of all probes."""
+
+    vectors: str | None
+    notes: list[str]
+
+
+class Fidelity(msgspec.Struct, frozen=True, kw_only=True):
+    """RHF of a pair of agents, by budget."""
+
+    source: str
+    target: str
+    model: str
+    full: int
+    """Tokens that all of the memory takes, framed."""
+
+    tokenizer: str
+    memories: int
+    probes: int
+    left_out: int
+    """Probes that the source does not answer."""
+
+    embedder: str
+    """What the answers are compared by."""
+
+    seed: int
+    levels: list[Level]
+    vectors: str | None
+    notes: list[str]
+
+
+def trial(  # noqa: PLR0913 - each is chosen on its own
+    source: Agent | None = None,
+    target: Agent | None = None,
+    *,
+    sets: Sequence[ProbeSet] = (),
+    model: str = "",
+    budget: int = BUDGET,
+    levels: Sequence[int] = LEVELS,
+    seed: int = SEED,
+    vectors: bool = True,
+) -> Trial:
+    """Return a trial; without agents of the reader, without sets of those that come along."""
+    return Trial(
+        source=source or Reader(),
+        target=target or source or Reader(),
+        sets=tuple(sets) or shipped_sets(),
+        model=model,
+        budget=budget,
+        levels=tuple(sorted(set(levels))),
+        seed=seed,
+        vectors=vectors,
+    )
+
+
+def evaluate_transfer(
+    settings: Settings, asked: Trial, progress: Progress | None = None
+) -> TransferScore:
+    """Measure TCS. Nothing of it touches the banks that are there.
+
+    Raises:
+        InferenceError: If an agent does not answer.
+    """
+    require_owner(settings, "evaluate")
+    probes = items(asked.sets)
+    telling = Telling(3 * len(probes), progress)
+    embedder, notes = comparing(settings) if asked.vectors else (None, [])
+    whole = told(asked.sets)
+    source = with_text(asked.source, probes, in_full(whole), telling)
+    with _carried(asked, embedder) as framing:
+        target, taken = with_memory(
+            asked.target, probes, framing, (asked.model, asked.budget), telling
+        )
+    none = with_text(asked.target, probes, "", telling)
+    return TransferScore(
+        source=asked.source.name,
+        target=asked.target.name,
+        model=asked.model,
+        budget=asked.budget,
+        tokenizer=taken.tokenizer,
+        memories=len(whole),
+        sessions=len({(one.world, one.at) for one in whole}),
+        seed=asked.seed,
+        scores=continuities(probes, source, target, none, asked.seed),
+        vectors=None if embedder is None else embedder.model,
+        notes=notes,
+    )
+
+
+def evaluate_fidelity(
+    settings: Settings, asked: Trial, progress: Progress | None = None
+) -> Fidelity:
+    """Measure RHF at several budgets. Nothing of it touches the banks that are there.
+
+    Raises:
+        InferenceError: If an agent, or the model that compares answers, does not answer.
+    """
+    require_owner(settings, "evaluate")
+    probes = items(asked.sets)
+    telling = Telling((1 + len(asked.levels)) * len(probes), progress)
+    embedder, notes = comparing(settings) if asked.vectors else (None, [])
+    whole = told(asked.sets)
+    source = with_text(asked.source, probes, in_full(whole), telling)
+    measured = list[AtBudget]()
+    with _carried(asked, embedder) as framing:
+        full = framing.everything(asked.model)
+        most = full.tokens + _KEPT
+        for percent in asked.levels:
+            budget = max(1, most * percent // 100)
+            answers, taken = with_memory(
+                asked.target, probes, framing, (asked.model, budget), telling
+            )
+            alike = likeness(source, answers, embedder)
+            measured.append(
+                AtBudget(percent=percent, budget=budget, answers=answers, alike=alike, taken=taken)
+            )
+    return Fidelity(
+        source=asked.source.name,
+        target=asked.target.name,
+        model=asked.model,
+        full=most,
+        tokenizer=full.tokenizer,
+        memories=len(whole),
+        probes=len(probes),
+        left_out=sum(not one.answer.strip() for one in source),
+        embedder=WORDS if embedder is None else embedder.model,
+        seed=asked.seed,
+        levels=[level(one, measured[-1], source, probes, asked.seed) for one in measured],
+        vectors=None if embedder is None else embedder.model,
+        notes=notes,
+    )
+
+
+@contextmanager
+def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[Framing]:
+    """Give the memory of the sets as it is on a machine that it was carried to."""
+    with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
+        owner = Owner(Path(folder), embedder)
+        owner.remember(_SOURCE, told(asked.sets))
+        owner.carry(_SOURCE, _TARGET)
+        with owner.framing(_TARGET) as framing:
+            yield framing

@@ -1,0 +1,494 @@
+"""Measuring all tables of the paper."""
+
+import gzip
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from satchel.artifact.reader import Encoding
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.crypto.sealed_records import id_holds
+from satchel.crypto.signatures import SigningKey
+from satchel.evaluation.agents import Agent, Reader
+from satchel.evaluation.attacks import (
+    ATTEMPTS,
+    FIELDS,
+    PARENTS,
+    TOKENS,
+    injection_table,
+    tampering_table,
+    tokens_table,
+)
+from satchel.evaluation.carriers import Owner, Told, in_full, told
+from satchel.evaluation.continuity import (
+    BUDGET,
+    OVERALL,
+    Continuity,
+    Item,
+    Telling,
+    Trial,
+    continuities,
+    evaluate_fidelity,
+    evaluate_transfer,
+    items,
+    trial,
+    with_memory,
+    with_text,
+)
+from satchel.evaluation.paper_data import (
+    MIX,
+    Cell,
+    Table,
+    conversation,
+    latest,
+    mix,
+    sealed,
+    written,
+)
+from satchel.evaluation.probes import ProbeSet, Remembered, shipped_sets
+from satchel.evaluation.recall import comparing
+from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.ports.inference import Embedder
+from satchel.ports.record_set import opened_records
+
+MODEL, EXAMPLE_BUDGET = "gpt-4-turbo", 4096
+"""Source: the paper, appendix B."""
+
+TASK = "Go on with the quarterly report for Accra Harbour."
+
+_MEMORIES: tuple[Episodic | Semantic | Procedural | Working | Identity, ...] = (
+    Identity(
+        persona="An assistant for financial analysts", policies=("Figures carry their source.",)
+    ),
+    Semantic(
+        subject="Accra Harbour", predicate="revenue_q3_2026", object="4.2 million", confidence=0.9
+    ),
+    Episodic(text="Ada asked for the report as a table, not as prose.", actor="user"),
+    Procedural(
+        name="quarterly_report",
+        description="How the report is made",
+        body="Read the ledger, compare it with the quarter before, mark what changed by over 10 %.",
+        preconditions=("the ledger of the quarter is closed",),
+    ),
+    Working(
+        goals=("finish the quarterly report",),
+        subgoals=("check the berth fees",),
+        pending_actions=("ask Bela for the September ledger",),
+    ),
+)
+
+
+def example(folder: Path, embedder: Embedder | None) -> str:
+    """Return the framed text."""
+    owner = Owner(folder, embedder)
+    owner.remember(
+        "example",
+        [
+            Told("2026-06-30T09:00:00.000000Z", "example", Remembered(key=str(at), entry=entry))
+            for at, entry in enumerate(_MEMORIES)
+        ],
+    )
+    with owner.framing("example") as framing:
+        framed = framing(TASK, MODEL, EXAMPLE_BUDGET)
+    return framed.text if framed is not None else ""
+
+
+YES, NO = "yes", "no"
+
+_THEIR_FEATURES: tuple[tuple[str, ...], ...] = (
+    ("MemGPT/Letta", NO, NO, NO, NO, NO),
+    ("Mem0", NO, NO, "partial", NO, NO),
+    ("Zep/Graphiti", NO, NO, NO, NO, NO),
+    ("AMCP", YES, NO, NO, NO, NO),
+    ("Soul Protocol", "partial", YES, NO, NO, NO),
+    ("Portable Agent Memory", YES, YES, YES, YES, YES),
+)
+"""Source: the paper, table 1. What they can do now was not looked at."""
+
+
+def features_table(tables: dict[str, Table], escapes: int) -> Table:
+    """Return the feature table.
+
+    Args:
+        tables: What was measured, by name: each claim of ours is one of their figures.
+        escapes: How many attacks got out of their records.
+    """
+    ours: list[Cell] = [
+        "Satchel",
+        _said(_is_carried(tables["tcs"])),
+        _said(_all(tables["tampering"], 2)),
+        _said(_all(tables["tokens"], 2)),
+        _said(escapes == 0),
+        _said(any(row[2] is not None for row in tables["rhf"].rows)),
+    ]
+    return Table(
+        name="features",
+        title="Features",
+        columns=[
+            "system",
+            "portable",
+            "verified",
+            "scoped access",
+            "injection defence",
+            "metrics",
+        ],
+        rows=[*(list[Cell](row) for row in _THEIR_FEATURES), ours],
+        note="Satchel's row is from the tables below: memory that was carried elsewhere has at "
+        "least the TCS of the paper's lowest pair; every change and every bad token was noticed; "
+        "no attack got out of its record; fidelity has a figure. The other rows are the paper's.",
+    )
+
+
+_LEAST = 0.83
+
+
+def _is_carried(table: Table) -> bool:
+    """Tell whether each pair has at least the lowest score of the paper's."""
+    scores = [row[-3] for row in table.rows[:-1]]
+    return all(isinstance(score, float) and score >= _LEAST for score in scores)
+
+
+def _all(table: Table, column: int) -> bool:
+    return all(row[column - 1] == row[column] for row in table.rows)
+
+
+def _said(holds: bool) -> str:  # noqa: FBT001 - a claim
+    return YES if holds else NO
+
+
+ROUNDS = 7
+_TASK = "What is still to be done in the Tidewater reconciliation job?"
+_BUDGET = 4096
+
+_THEIR_COSTS = {
+    "serialize": (2.3, 1.8),
+    "deserialize": (1.9, 1.4),
+    "verify all hashes": (4.1, 4.1),
+    "full re-hydration pipeline": (12.7, 11.8),
+}
+
+
+def sizes_table(folder: Path) -> Table:
+    """Return how large the memory is against the conversation that it was told in."""
+    key, records = SigningKey.generate(), sealed()
+    raw = conversation()
+    json_file = written(folder / "memory.pam", records, Encoding.JSON, key)
+    cbor_file = written(folder / "memory.pam.cbor", records, Encoding.CBOR, key)
+    plain = json_file.read_bytes()
+    sizes: dict[str, tuple[int, float | None]] = {
+        "raw conversation (JSON)": (len(raw), 1.0),
+        "signed artifact (.pam, JSON)": (len(plain), 0.31),
+        "signed artifact (.pam.cbor)": (cbor_file.stat().st_size, 0.21),
+        "signed artifact, compressed (.pam.gz)": (len(gzip.compress(plain, mtime=0)), None),
+        "raw conversation, compressed": (len(gzip.compress(raw, mtime=0)), None),
+    }
+    rows: list[list[Cell]] = [
+        [name, size, size / len(raw), theirs] for name, (size, theirs) in sizes.items()
+    ]
+    return Table(
+        name="sizes",
+        title=f"Sizes of {sum(MIX.values())} entries",
+        columns=["form", "bytes", "relative", "the paper's"],
+        rows=rows,
+        note="The conversation is made up around the same memories: each is told once, and "
+        "answered at "
+        "the length that assistants often have. The ratio is as good as that guess; the bytes "
+        "of the "
+        "artifact are not a guess. Each entry carries a nonce, an id and its times.",
+    )
+
+
+def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = ROUNDS) -> Table:
+    """Return what the paper's operations take, in milliseconds of processor time."""
+    key, records = SigningKey.generate(), sealed()
+    files = {
+        Encoding.JSON: written(folder / "memory.pam", records, Encoding.JSON, key),
+        Encoding.CBOR: written(folder / "memory.pam.cbor", records, Encoding.CBOR, key),
+    }
+
+    def write(encoding: Encoding) -> Path:
+        return written(files[encoding], records, encoding, key)
+
+    def read(encoding: Encoding) -> int:
+        with opened_records(files[encoding], DEFAULT_LIMITS) as found:
+            return sum(1 for _ in found)
+
+    found = dict[str, tuple[float, float]]()
+    both = (Encoding.JSON, Encoding.CBOR)
+    found["serialize"] = _pair([partial(write, one) for one in both], rounds)
+    found["deserialize"] = _pair([partial(read, one) for one in both], rounds)
+    hashes = _least(lambda: all(map(id_holds, records)), rounds)
+    found["verify all hashes"] = (hashes, hashes)
+    pipeline = _pipeline(folder, embedder, rounds)
+    found["full re-hydration pipeline"] = (pipeline, pipeline)
+    rows: list[list[Cell]] = [[name, *found[name], *_THEIR_COSTS[name]] for name in _THEIR_COSTS]
+    return Table(
+        name="latencies",
+        title=f"Latency of {sum(MIX.values())} entries, ms",
+        columns=["operation", "JSON", "CBOR", "the paper's JSON", "the paper's CBOR"],
+        rows=rows,
+        note="Processor time, the least of several rounds, on this machine; the paper's are of "
+        "an Apple "
+        "M2. Serialize ends with the file on the disk. The pipeline works on a bank, so it has one "
+        f"figure: verify to inject, {_BUDGET:,} tokens.",
+    )
+
+
+def _pipeline(folder: Path, embedder: Embedder | None, rounds: int) -> float:
+    owner = Owner(folder, embedder)
+    owner.remember("latency", latest(mix()))
+    with owner.framing("latency") as framing:
+        return _least(lambda: framing(_TASK, "gpt-4o", _BUDGET), rounds)
+
+
+def _pair(jobs: Sequence[Callable[[], object]], rounds: int) -> tuple[float, float]:
+    first, second = (_least(job, rounds) for job in jobs)
+    return first, second
+
+
+def _least(job: Callable[[], object], rounds: int) -> float:
+    """Return the least milliseconds of processor time that a job takes."""
+    taken = list[float]()
+    for _ in range(max(rounds, 1)):
+        start = time.process_time()
+        job()
+        taken.append(time.process_time() - start)
+    return 1000 * min(taken)
+
+
+PAIRS = (("Claude", "gpt-4o"), ("GPT-4", "gemini-1.5-pro"), ("Gemini", "claude-3-5-sonnet"))
+"""Of the paper: who had the memory, and the model that it is carried to."""
+
+_THEIR_SCORES = {
+    "gpt-4o": (0.87, 0.92, 0.85, 0.88),
+    "gemini-1.5-pro": (0.83, 0.89, 0.81, 0.84),
+    "claude-3-5-sonnet": (0.85, 0.91, 0.83, 0.86),
+    "": (0.31, 0.45, 0.28, 0.35),
+}
+_THEIR_RHF = {25: 0.71, 50: 0.82, 75: 0.87, 100: 0.91}
+
+
+def transfer_table(
+    settings: Settings, source: Agent, target: Agent, sets: Sequence[ProbeSet]
+) -> Table:
+    """Return TCS for the paper's pairs, with the baseline without memory."""
+    rows, scores = list[list[Cell]](), list[Continuity]()
+    for first, model in PAIRS:
+        asked = trial(source, target, sets=sets, model=model)
+        scores = evaluate_transfer(settings, asked).scores
+        name = f"{source.name} to {target.name}, framed for {model} ({first} in the paper)"
+        rows.append([name, *map(_tcs, scores), _within(scores[-1]), _joined(_THEIR_SCORES[model])])
+    baseline = [one.baseline_tcs.value if one.baseline_tcs else None for one in scores]
+    rows.append(["no memory (baseline)", *baseline, "", _joined(_THEIR_SCORES[""])])
+    categories = [one.category for one in scores[:-1]]
+    probes = ", ".join(f"{one.probes} {one.category}" for one in scores[:-1])
+    return Table(
+        name="tcs",
+        title="Transfer continuity (TCS)",
+        columns=["pair", *categories, OVERALL, "95 %", "the paper's"],
+        rows=rows,
+        note=f"Probes: {probes}; {BUDGET:,} tokens for each. The source has its whole memory as "
+        f"plain "
+        f"text and answers {scores[-1].source.rate:.2f} right; the target has a bank that was "
+        "exported, signed and imported elsewhere. Target against baseline: p = "
+        f"{scores[-1].p_baseline:.2g} (McNemar, exact).",
+    )
+
+
+def fidelity_table(
+    settings: Settings, source: Agent, target: Agent, sets: Sequence[ProbeSet]
+) -> Table:
+    """Return RHF by budget."""
+    found = evaluate_fidelity(settings, trial(source, target, sets=sets, model="gpt-4o"))
+    rows: list[list[Cell]] = [
+        [
+            one.budget,
+            f"{one.share} %",
+            one.rhf.value if one.rhf else None,
+            f"{one.rhf.low:.2f}-{one.rhf.high:.2f}" if one.rhf else "",
+            one.right.rate,
+            one.verbatim,
+            one.summarised,
+            _THEIR_RHF.get(one.share),
+        ]
+        for one in reversed(found.levels)
+    ]
+    return Table(
+        name="rhf",
+        title="Re-hydration fidelity (RHF) by budget",
+        columns=[
+            "tokens",
+            "of full",
+            "RHF",
+            "95 %",
+            "right",
+            "verbatim",
+            "summarised",
+            "the paper's",
+        ],
+        rows=rows,
+        note=f"All of the memory takes {found.full:,} tokens ({found.tokenizer}). Answers are "
+        f"compared "
+        f"by {found.embedder}. Memories are chosen for each question.",
+    )
+
+
+def sessions_table(
+    settings: Settings, source: Agent, target: Agent, sets: Sequence[ProbeSet], folder: Path
+) -> Table:
+    """Return TCS after each of several sessions, each of which is had on another machine."""
+    asked = trial(source, target, sets=sets, model="gpt-4o")
+    longest = max(len(world.sessions) for one in sets for world in one.worlds)
+    rows = list[list[Cell]]()
+    with TemporaryDirectory(dir=folder) as place:
+        owner = Owner(Path(place), comparing(settings)[0])
+        for number in range(longest):
+            if number:
+                owner.carry(f"session-{number - 1}", f"session-{number}")
+            owner.remember(f"session-{number}", told(sets, sessions=range(number, number + 1)))
+            score = _after(owner, asked, number)
+            share = score.target
+            rows.append([number + 1, number, score.probes, share.rate, _tcs(score), _within(score)])
+    return Table(
+        name="sessions",
+        title="TCS over several sessions",
+        columns=["sessions", "machines left behind", "probes", "right", "TCS", "95 %"],
+        rows=rows,
+        note="Before each session but the first, the memory is exported and imported elsewhere. "
+        "Asked "
+        "is what was told so far.",
+    )
+
+
+def _after(owner: Owner, asked: Trial, number: int) -> Continuity:
+    there = told(asked.sets, sessions=range(number + 1))
+    keys = {(one.world, one.memory.key) for one in there}
+    replaced = {(one.world, one.memory.replaces or "") for one in there}
+    probes = [one for one in items(asked.sets) if _is_told(one, keys - replaced)]
+    telling = Telling(3 * len(probes), None)
+    source = with_text(asked.source, probes, in_full(there), telling)
+    with owner.framing(f"session-{number}") as framing:
+        wanted = (asked.model, asked.budget)
+        target, _ = with_memory(asked.target, probes, framing, wanted, telling)
+    none = with_text(asked.target, probes, "", telling)
+    return continuities(probes, source, target, none, asked.seed)[-1]
+
+
+def _is_told(item: Item, keys: set[tuple[str, str]]) -> bool:
+    return all((item.world, key) in keys for key in item.probe.needs)
+
+
+def _tcs(one: Continuity) -> float | None:
+    return one.tcs.value if one.tcs else None
+
+
+def _within(one: Continuity) -> str:
+    return f"{one.tcs.low:.2f}-{one.tcs.high:.2f}" if one.tcs else ""
+
+
+def _joined(values: tuple[float, ...]) -> str:
+    return " / ".join(f"{value:.2f}" for value in values)
+
+
+OnTable = Callable[[int, int], None]
+"""Is told how many tables there are, and of how many."""
+
+_ORDER = (
+    "features", "tcs", "rhf", "injection", "tampering", "tokens", "sizes", "latencies", "sessions",
+)  # fmt: skip
+
+
+class Paper(msgspec.Struct, frozen=True, kw_only=True):
+    """All tables of the paper, for this implementation."""
+
+    source: str
+    target: str
+    tables: list[Table]
+    """In the order of the paper; those that it lacks come last."""
+
+    example: str
+    """The appendix's framed text."""
+
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is tried; the paper's numbers by default."""
+
+    sets: Sequence[ProbeSet] = ()
+    """Those that come along when empty."""
+
+    attempts: int = ATTEMPTS
+    fields: int = FIELDS
+    parents: int = PARENTS
+    tokens: int = TOKENS
+    rounds: int = ROUNDS
+    """Of each operation that is timed."""
+
+
+def evaluate_paper(
+    settings: Settings,
+    source: Agent | None = None,
+    target: Agent | None = None,
+    *,
+    scale: Scale | None = None,
+    on_table: OnTable | None = None,
+) -> Paper:
+    """Measure all tables of the paper. Nothing of it touches the banks that are there.
+
+    Args:
+        settings: Say which model makes vectors.
+        source: The agent that has its whole memory; the reader when None.
+        target: The agent that gets what was carried over; the source when None.
+        scale: How much is tried.
+        on_table: Told of each table.
+
+    Raises:
+        InferenceError: If an agent does not answer.
+    """
+    require_owner(settings, "evaluate")
+    first = source or Reader()
+    second, size = target or first, scale or Scale()
+    sets = tuple(size.sets) or shipped_sets()
+    embedder, notes = comparing(settings)
+    escapes, shown, tables = 0, "", dict[str, Table]()
+    with TemporaryDirectory(prefix="satchel-paper-") as place:
+        folder = Path(place)
+
+        def injected() -> Table:
+            nonlocal escapes
+            table, escapes = injection_table(second, attempts=size.attempts)
+            return table
+
+        jobs: list[Callable[[], Table]] = [
+            lambda: transfer_table(settings, first, second, sets),
+            lambda: fidelity_table(settings, first, second, sets),
+            injected,
+            lambda: tampering_table(folder, fields=size.fields, parents=size.parents),
+            lambda: tokens_table(size.tokens),
+            lambda: sizes_table(folder),
+            lambda: latencies_table(folder, embedder, rounds=size.rounds),
+            lambda: sessions_table(settings, first, second, sets, folder),
+        ]
+        for number, job in enumerate(jobs, start=1):
+            table = job()
+            tables[table.name] = table
+            if on_table is not None:
+                on_table(number, len(jobs))
+        shown = example(folder, embedder)
+    tables["features"] = features_table(tables, escapes)
+    return Paper(
+        source=first.name,
+        target=second.name,
+        tables=[tables[name] for name in _ORDER],
+        example=shown,
+        notes=notes,
+    )

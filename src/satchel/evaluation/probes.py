@@ -1,0 +1,224 @@
+"""Judging an answer without a model: what it says, what it must not say, and how long it is.
+
+That a phrase occurs is not enough: "certainly not 5433" does not say 5433, and an answer that
+repeats all it was given says nothing. Words are compared without case, accents and punctuation.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from satchel.errors import EmptyInputError, LimitError, MalformedError
+from satchel.model.entries import Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.type_info import resolved
+from satchel.model.values import LeanTime
+from satchel.runtime.input import reading
+
+SHIPPED = ("coding", "answering", "planning")
+"""Names of the sets that come along."""
+
+MOST_BYTES = 64 * 2**20
+"""Of a set."""
+
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A memory of a session."""
+
+    key: _Text
+    """What probes and later memories of the same world name it by."""
+
+    entry: Episodic | Semantic | Procedural | Working | Identity
+    """A draft."""
+
+    replaces: str | None = None
+    """The earlier memory whose place it takes."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was remembered at one time."""
+
+    at: LeanTime
+    memories: tuple[Remembered, ...]
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question, and what makes an answer right."""
+
+    ask: _Text
+    choices: tuple[_Text, ...] = ()
+    """What may be answered; all of it stands in the question."""
+
+    expect: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
+    """An answer is right that says one of these."""
+
+    never: tuple[_Text, ...] = ()
+    """And none of these, such as what was true before."""
+
+    needs: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    """Keys of the memories that answer it."""
+
+    @property
+    def question(self) -> str:
+        """The question as an agent is asked it."""
+        if not self.choices:
+            return self.ask
+        *most, last = self.choices
+        return f"{self.ask.rstrip('?')}: {', '.join(most)} or {last}?"
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that several sessions are about, and what is asked of it afterwards."""
+
+    name: _Text
+    sessions: tuple[Session, ...]
+    probes: tuple[Probe, ...]
+
+    def memories(self) -> Iterator[Remembered]:
+        """Yield its memories, in the order of the sessions."""
+        return chain.from_iterable(session.memories for session in self.sessions)
+
+
+class ProbeSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The probes of one category."""
+
+    format: Literal["satchel-probes-1"]
+    category: _Text
+    worlds: tuple[World, ...]
+
+    def probes(self) -> Iterator[tuple[World, Probe]]:
+        """Yield each probe, with the world that it is about."""
+        return ((world, probe) for world in self.worlds for probe in world.probes)
+
+
+def shipped_sets() -> tuple[ProbeSet, ...]:
+    """Return the sets that come along."""
+    folder = files(__package__) / "data"
+    return tuple(_read((folder / f"{name}.json").read_bytes(), f"{name}.json") for name in SHIPPED)
+
+
+def probe_set(path: Path) -> ProbeSet:
+    """Return the set of a file.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        MalformedError: If it is no set of probes, or names a memory that is not there.
+        EmptyInputError: If it asks nothing.
+        LimitError: If it is too large.
+    """
+    with reading(path) as source:
+        raw = source.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise LimitError(f"a probe set can have at most {MOST_BYTES:,} bytes", file=str(path))
+    return _read(raw, str(path))
+
+
+def _read(raw: bytes, name: str) -> ProbeSet:
+    try:
+        found = msgspec.json.decode(raw, type=resolved(ProbeSet))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise MalformedError(f"not a probe set: {error}", file=name) from error
+    for world in found.worlds:
+        _check(world, name)
+    if not any(world.probes for world in found.worlds):
+        raise EmptyInputError("the probe set has no probes", file=name)
+    return found
+
+
+def _check(world: World, name: str) -> None:
+    """Refuse a world whose memories share a key, or name one that is not there before them."""
+    keys = set[str]()
+    for memory in world.memories():
+        if memory.key in keys:
+            problem = f"two memories have the key {memory.key!r}"
+            raise MalformedError(problem, file=name, field=world.name)
+        if memory.replaces is not None and memory.replaces not in keys:
+            problem = f"no memory before {memory.key!r} has the key {memory.replaces!r}"
+            raise MalformedError(problem, file=name, field=world.name)
+        keys.add(memory.key)
+    for probe in world.probes:
+        if missing := set(probe.needs) - keys:
+            problem = f"{probe.ask!r} needs a memory that is missing: {min(missing)!r}"
+            raise MalformedError(problem, file=name, field=world.name)
+
+
+MOST_WORDS = 60
+"""Of an answer; a longer one is wrong, however much it holds."""
+
+_DENIALS = "not no never neither nor without isnt wasnt dont doesnt didnt cannot"
+_NEGATIONS = frozenset(_DENIALS.split())
+_REACH = 4
+"""Words after a negation that it may speak of."""
+
+_CLAUSE = re.compile(r"[;:!?]|,(?!\d)|\.(?=\s|$)|\bbut\b|\n", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+_ARTICLES = frozenset({"a", "an", "the"})
+
+
+def is_right(probe: Probe, answer: str) -> bool:
+    """Tell whether an answer is right."""
+    if len(answer.split()) > MOST_WORDS:
+        return False
+    wrong = probe.never + tuple(_others(probe))
+    return says(answer, probe.expect) and not says(answer, wrong)
+
+
+def says(answer: str, phrases: Iterable[str]) -> bool:
+    """Tell whether a text says one of the phrases, and does not deny it."""
+    clauses = [_words(clause) for clause in _CLAUSE.split(_joined(answer))]
+    wanted = [words for phrase in phrases if (words := _words(_joined(phrase)))]
+    return any(_states(clause, words) for clause in clauses for words in wanted)
+
+
+def without_article(choice: str) -> str:
+    """Return a choice as it is found in other words: "the desks" as "desks"."""
+    first, _, rest = choice.strip().partition(" ")
+    return rest if rest and first.lower() in _ARTICLES else choice.strip()
+
+
+def _others(probe: Probe) -> list[str]:
+    """Return the choices that are not right."""
+    choices = map(without_article, probe.choices)
+    return [one for one in choices if not any(_overlap(one, right) for right in probe.expect)]
+
+
+def _overlap(one: str, other: str) -> bool:
+    first, second = _words(one), _words(other)
+    return _at(first, second) >= 0 or _at(second, first) >= 0
+
+
+def _joined(text: str) -> str:
+    """Return a text whose apostrophes part no words."""
+    return text.replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "")
+
+
+def _words(text: str) -> list[str]:
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    # A comma between digits groups them: 55,000 and 55000 are one number.
+    plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain)
+    return _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
+
+
+def _states(clause: Sequence[str], words: Sequence[str]) -> bool:
+    """Tell whether words occur in a clause with no negation shortly before them."""
+    start = 0
+    while (at := _at(clause[start:], words)) >= 0:
+        place = start + at
+        if _NEGATIONS.isdisjoint(clause[max(place - _REACH, 0) : place]):
+            return True
+        start = place + 1
+    return False
+
+
+def _at(words: Sequence[str], wanted: Sequence[str]) -> int:
+    """Return where some words stand together among others; -1 if nowhere."""
+    size = len(wanted)
+    last = len(words) - size
+    return next((at for at in range(last + 1) if [*words[at : at + size]] == [*wanted]), -1)

@@ -1,0 +1,348 @@
+"""Evaluating recall: each conversation becomes a bank of its own, which is asked every question."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+
+import msgspec
+
+from satchel.bank.connections import store_of_the_moment
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import InferenceError, MissingExtraError
+from satchel.evaluation.datasets import Conversation, Question, Turn, read_set
+from satchel.inference.static_table import Pieces
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.view import View
+from satchel.model.entries import Episodic
+from satchel.model.times import now
+from satchel.model.values import Scope
+from satchel.ports.inference import Embedder, Reranker
+from satchel.ports.store import Store
+from satchel.recall.engine import recall
+from satchel.recall.models import embedder_of, reranker_of
+from satchel.recall.query import Query
+from satchel.recall.vector_index import Made, fill
+
+_TOGETHER = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversed:
+    """A conversation that is remembered."""
+
+    view: View
+    names: dict[str, str]
+    """The names of its turns by the ids of their records."""
+
+    moment: str
+    """When it is asked: at its last turn."""
+
+    embedder: Embedder | None
+
+    def embedders(self, _made: Made) -> Embedder | None:
+        """Return what made the vectors of the bank."""
+        return self.embedder
+
+
+@contextmanager
+def conversed(
+    conversation: Conversation, embedder: Embedder | None, given: Store | None = None
+) -> Iterator[Conversed]:
+    """Give a conversation as a bank; with vectors if there is what makes them.
+
+    Args:
+        conversation: What was said.
+        embedder: Makes vectors.
+        given: Where the bank is made; None for a store that is removed afterwards.
+    """
+    key = SigningKey.generate()
+    with store_of_the_moment() if given is None else nullcontext(given) as store:
+        ledger = Ledger.create(store, owner=key, writer=key)
+        names = _remembered(ledger, conversation.turns)
+        if embedder is not None:
+            fill(store, ledger, embedder)
+        moment = max((turn.at for turn in conversation.turns if turn.at), default=now())
+        with ledger.reading() as view:
+            yield Conversed(view=view, names=names, moment=moment, embedder=embedder)
+
+
+def comparing(settings: Settings, model: str | None = None) -> tuple[Embedder | None, list[str]]:
+    """Return what makes vectors, and what is to be said where there is nothing.
+
+    Raises:
+        MissingExtraError: If one is named that is not installed.
+    """
+    try:
+        return embedder_of(settings, model), []
+    except MissingExtraError:
+        if model is not None:
+            raise
+        return None, ["vectors were not compared: the extra [recall] is not installed"]
+
+
+def _remembered(ledger: Ledger, turns: tuple[Turn, ...]) -> dict[str, str]:
+    """Remember a conversation, and return the names of its turns by the ids of their records."""
+    names = dict[str, str]()
+    for start in range(0, len(turns), _TOGETHER):
+        some = turns[start : start + _TOGETHER]
+        records = [
+            seal(
+                Episodic(
+                    text=turn.text,
+                    actor=turn.speaker or None,
+                    occurred_at=turn.at,
+                    scope=Scope(run=turn.session) if turn.session else None,
+                )
+            )
+            for turn in some
+        ]
+        ledger.append(records)
+        names |= {record.id: turn.name for record, turn in zip(records, some, strict=True)}
+    return names
+
+
+AT = (5, 10, 20, 50)
+"""Lengths of a ranking."""
+
+BUDGETS = (512, 1024, 2048, 4096)
+"""Tokens."""
+
+_SESSIONS_AT = 5
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """Means over questions, each of which counts the same; 0 to 1."""
+
+    questions: int
+    recall: dict[str, float]
+    """By k."""
+
+    hit: dict[str, float]
+    ndcg: dict[str, float]
+    budget: dict[str, float]
+    """By tokens."""
+
+    session_hit_1: float
+    session_ndcg_5: float
+
+
+class Means:
+    """Adds up what was measured."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sums = dict[str, float]()
+
+    def add(
+        self,
+        ranked: Sequence[str],
+        evidence: frozenset[str],
+        tokens: Mapping[str, int],
+        sessions: Mapping[str, str],
+    ) -> None:
+        """Add a question.
+
+        Args:
+            ranked: Names of the turns that were found, best first.
+            evidence: Names of those that answer it.
+            tokens: How many each turn takes.
+            sessions: The conversation of each turn.
+        """
+        self._count += 1
+        for name, value in measured(ranked, evidence, tokens, sessions).items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+
+    def means(self) -> Measured:
+        """Return the means."""
+        return Measured(
+            questions=self._count,
+            recall={str(k): self._mean(f"recall {k}") for k in AT},
+            hit={str(k): self._mean(f"hit {k}") for k in AT},
+            ndcg={str(k): self._mean(f"ndcg {k}") for k in AT},
+            budget={str(budget): self._mean(f"budget {budget}") for budget in BUDGETS},
+            session_hit_1=self._mean("session hit"),
+            session_ndcg_5=self._mean("session ndcg"),
+        )
+
+    def _mean(self, name: str) -> float:
+        return round(self._sums.get(name, 0.0) / max(self._count, 1), 4)
+
+
+def measured(
+    ranked: Sequence[str],
+    evidence: frozenset[str],
+    tokens: Mapping[str, int],
+    sessions: Mapping[str, str],
+) -> dict[str, float]:
+    """Return all measures of one question by name; see ``Means.add``."""
+    values = dict[str, float]()
+    for k in AT:
+        found = evidence.intersection(ranked[:k])
+        values[f"recall {k}"] = len(found) / len(evidence)
+        values[f"hit {k}"] = float(bool(found))
+        values[f"ndcg {k}"] = ndcg(ranked, evidence, k)
+    for budget in BUDGETS:
+        values[f"budget {budget}"] = within(ranked, evidence, tokens, budget)
+    whole = list(dict.fromkeys(sessions[name] for name in ranked))
+    wanted = frozenset(sessions[name] for name in evidence)
+    values["session hit"] = float(bool(wanted.intersection(whole[:1])))
+    values["session ndcg"] = ndcg(whole, wanted, _SESSIONS_AT)
+    return values
+
+
+def ndcg(ranked: Sequence[str], wanted: frozenset[str], k: int) -> float:
+    """Return the discounted gain of a ranking against that of the best; each counts once."""
+    gain = sum(1 / log2(at + 2) for at, name in enumerate(ranked[:k]) if name in wanted)
+    best = sum(1 / log2(at + 2) for at in range(min(k, len(wanted))))
+    return gain / best
+
+
+def within(
+    ranked: Sequence[str], evidence: frozenset[str], tokens: Mapping[str, int], budget: int
+) -> float:
+    """Return the share of evidence among the turns that are taken until the budget is used up."""
+    left, found = budget, 0
+    for name in ranked:
+        if tokens[name] <= left:
+            left -= tokens[name]
+            found += name in evidence
+    return found / len(evidence)
+
+
+MOST = 300
+"""Memories that each question is answered with."""
+
+_MOST_TOKENS = 1 << 20
+
+Progress = Callable[[int, int], None]
+"""Is told how many questions were asked, and of how many."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured on a set of questions."""
+
+    data: str
+    format: str
+    conversations: int
+    turns: int
+    left_out: int
+    """Questions that could not be judged: they name no turn that is there."""
+
+    vectors: str | None
+    """The model whose vectors were compared; None where words alone counted."""
+
+    reranker: str | None = None
+    """What put the first thirty in order again; None where nothing did."""
+
+    main: Measured
+    """All questions that the set means to be answered."""
+
+    all: Measured
+    kinds: dict[str, Measured]
+    notes: list[str]
+
+
+def evaluate_recall(  # noqa: PLR0913 - the options of one command
+    settings: Settings,
+    path: Path,
+    *,
+    model: str | None = None,
+    vectors: bool = True,
+    any_time: bool = False,
+    reranker: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure how well recall finds the turns that answer questions.
+
+    Nothing of it touches the banks that are there: each conversation is remembered in a store of
+    its own, which is removed again.
+
+    Args:
+        settings: Say which model makes vectors.
+        path: A file or folder; see ``reading``.
+        model: As ``embedder_of`` takes it.
+        vectors: Whether vectors are made and compared.
+        any_time: Whether a time that a question names is ignored.
+        reranker: As ``reranker_of`` takes it; none, unless it is named here.
+        progress: Told how far it is.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        MalformedError: If it is no set of questions.
+        InferenceError: If the model does not answer.
+    """
+    require_owner(settings, "evaluate")
+    found = read_set(path)
+    embedder, notes = comparing(settings, model) if vectors else (None, [])
+    reranking = None if reranker is None else reranker_of(settings, reranker)
+    total = sum(len(one.questions) for one in found.conversations)
+    main, whole, kinds, asked = Means(), Means(), dict[str, Means](), 0
+    for conversation in found.conversations:
+        tokens = token_counts(conversation.turns)
+        sessions = {turn.name: turn.session for turn in conversation.turns}
+        with conversed(conversation, embedder) as bank:
+            turns = ranked_turns(
+                bank, conversation.questions, any_time=any_time, reranker=reranking
+            )
+            for question, ranked in turns:
+                those = [whole, kinds.setdefault(question.kind, Means())]
+                for means in those if question.kind in found.aside else [main, *those]:
+                    means.add(ranked, question.evidence, tokens, sessions)
+                asked += 1
+                if progress is not None:
+                    progress(asked, total)
+    return Evaluation(
+        data=path.name,
+        format=found.format,
+        conversations=len(found.conversations),
+        turns=sum(len(one.turns) for one in found.conversations),
+        left_out=sum(one.left_out for one in found.conversations),
+        vectors=None if embedder is None else embedder.model,
+        reranker=None if reranking is None else reranking.model,
+        main=main.means(),
+        all=whole.means(),
+        kinds={kind: kinds[kind].means() for kind in sorted(kinds)},
+        notes=notes,
+    )
+
+
+def ranked_turns(
+    bank: Conversed,
+    questions: Sequence[Question],
+    *,
+    any_time: bool = False,
+    reranker: Reranker | None = None,
+) -> Iterator[tuple[Question, list[str]]]:
+    """Yield each question with the turns that recall gives, best first.
+
+    Raises:
+        InferenceError: If a reranker fails: without it something else would be measured.
+    """
+    for question in questions:
+        wanted = Query(text=question.text, limit=MOST, times=not any_time)
+        found = recall(
+            bank.view,
+            wanted,
+            now=lambda: bank.moment,
+            embedders=bank.embedders,
+            reranker=reranker,
+        )
+        if found.plan.reranker_note:
+            raise InferenceError(found.plan.reranker_note)
+        yield question, [bank.names[hit.logged.record.id] for hit in found.hits]
+
+
+def token_counts(turns: tuple[Turn, ...]) -> dict[str, int]:
+    """Return how many tokens each turn takes as a line, in the vocabulary that comes along."""
+    pieces = Pieces()
+    return {
+        turn.name: len(
+            pieces(f"[{(turn.at or '')[:10]}] {turn.speaker}: {turn.text}", _MOST_TOKENS)
+        )
+        for turn in turns
+    }

@@ -1,0 +1,198 @@
+"""Anthropic's memory stores: their memories as files, and files as their memories.
+
+A memory there is a text at an absolute path with its sha; at most 100,000 bytes, at most 2,000 in a
+store (API of July 2026). What that form cannot hold is named, never cut.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from satchel.config.path_permissions import file_to_read, file_to_write
+from satchel.config.settings import Settings
+from satchel.errors import ConcurrencyError, LimitError, MalformedError, MemoryStoreError
+from satchel.files.memory_store import MemoryStore
+
+MOST_BYTES = 100_000
+MOST_MEMORIES = 2_000
+MOST_PARTS = 20
+
+
+@dataclass
+class Moved:
+    """What was moved, and what could not be."""
+
+    moved: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    """With the reason."""
+
+
+def to_memories(store: MemoryStore, result: Moved | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the files of a store as memories, as the API lists them.
+
+    Args:
+        store: The store.
+        result: Receives what was moved, and what that form cannot hold.
+    """
+    told = Moved() if result is None else result
+    for path in store.list_paths():
+        data = store.read_bytes(path)
+        reason = _unfit(path, data, len(told.moved))
+        if data is None or reason is not None:
+            told.lost.append(f"{path}: {reason or 'it is missing'}")
+            continue
+        meta = store.get_meta(path)
+        told.moved.append(path)
+        yield {
+            "type": "memory",
+            "path": f"/{path}",
+            "content": data.decode(),
+            "content_sha256": hashlib.sha256(data).hexdigest(),
+            "content_size_bytes": len(data),
+            **({} if meta is None else {"updated_at": meta.updated_at}),
+        }
+
+
+def from_memories(
+    store: MemoryStore, memories: Iterable[dict[str, Any]], *, actor: str = "import"
+) -> Moved:
+    """Write memories into a store as files.
+
+    One that is there with other text is not replaced: it is named, and stays.
+
+    Args:
+        store: The store; the caller saves it.
+        memories: As the API lists them, with their content.
+        actor: Who the audit says it was.
+    """
+    told = Moved()
+    for number, memory in enumerate(memories, 1):
+        try:
+            path, text = _said(memory)
+            if store.current_sha(path) == hashlib.sha256(text.encode()).hexdigest():
+                told.unchanged.append(path)
+                continue
+            reason = f"memory {memory.get('id') or number}"
+            store.write_text(path, text, actor=actor, reason=reason[:200], expected_sha="")
+        except ConcurrencyError as error:
+            told.lost.append(f"{error.path}: the path has other text")
+            continue
+        except MemoryStoreError as error:
+            told.lost.append(f"memory {number}: {error}")
+            continue
+        told.moved.append(path)
+    return told
+
+
+def _said(memory: Any) -> tuple[str, str]:
+    """Return the path and text of a memory, which are what it says of them.
+
+    Raises:
+        MemoryStoreError: If one is missing, or the sha is of other text.
+    """
+    if not isinstance(memory, dict):
+        raise MemoryStoreError("a memory must be an object")
+    path, text = memory.get("path"), memory.get("content")
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise MemoryStoreError("the path of a memory must start with /")
+    if not isinstance(text, str):
+        raise MemoryStoreError("it has no content: list memories with view=full", path=path[:200])
+    try:
+        sha = hashlib.sha256(text.encode()).hexdigest()
+    except UnicodeEncodeError:
+        raise MemoryStoreError("the content is not Unicode", path=path[:200]) from None
+    if memory.get("content_sha256", sha) != sha:
+        raise MemoryStoreError("the content does not match its SHA-256", path=path[:200])
+    return path[1:], text
+
+
+def _unfit(path: str, data: bytes | None, moved: int) -> str | None:
+    if data is None:
+        return "it is missing"
+    if len(data) > MOST_BYTES:
+        return f"a memory there can have at most {MOST_BYTES:,} bytes, this one has {len(data):,}"
+    if path.count("/") >= MOST_PARTS:
+        return f"a path there can have at most {MOST_PARTS} segments"
+    if moved >= MOST_MEMORIES:
+        return f"a store there can have at most {MOST_MEMORIES:,} memories"
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "it is not text"
+    return None
+
+
+MOST_FILE_BYTES = 512 << 20
+"""Of such a file: more than twice what a store there can hold."""
+
+
+def read_memories(settings: Settings, source: Path) -> list[Any]:
+    """Return the memories of a file: a JSON list, a page of the API, or one a line.
+
+    Raises:
+        MalformedError: If it is no such file.
+        LimitError: If it is too large.
+        UnreadableError: If it cannot be opened.
+    """
+    with file_to_read(settings, source) as opened, opened.stream() as stream:
+        data = stream.read(MOST_FILE_BYTES + 1)
+    if len(data) > MOST_FILE_BYTES:
+        raise LimitError(f"the file can have at most {MOST_FILE_BYTES:,} bytes", file=str(source))
+    return _memories(data, source)
+
+
+def export_memories(
+    settings: Settings, output: Path, store: MemoryStore, *, overwrite: bool = False
+) -> Moved:
+    """Write the files of a store to a file as memories, a page of the API.
+
+    Raises:
+        TargetExistsError: If the file is there, and is not to be replaced.
+        TargetError: If it cannot be written; nothing is left behind then.
+    """
+    told = Moved()
+    with (
+        file_to_write(settings, output) as outlet,
+        outlet.writing(overwrite=overwrite) as sink,
+    ):
+        sink.write(b'{"data":[')
+        for number, memory in enumerate(to_memories(store, told)):
+            sink.write((",\n" if number else "\n").encode() + json.dumps(memory).encode())
+        sink.write(b"\n]}\n")
+    return told
+
+
+def _memories(data: bytes, source: Path) -> list[Any]:
+    try:
+        found = _parsed(data)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(
+            f"not JSON: {error}", file=str(source), hint="Or use one memory per line."
+        ) from None
+    if isinstance(found, dict):
+        found = found["data"] if isinstance(found.get("data"), list) else [found]
+    if not isinstance(found, list) or not any(_is_memory(one) for one in found):
+        raise MalformedError(
+            "no memories found: expected objects with path and content",
+            file=str(source),
+            hint="List them with view=full.",
+        )
+    return found
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        lines = [line for line in data.splitlines() if line.strip()]
+        if len(lines) > 1:
+            return [json.loads(line) for line in lines]
+        raise
+
+
+def _is_memory(one: Any) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("path"), str) and "content" in one

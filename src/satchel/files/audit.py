@@ -1,0 +1,213 @@
+"""The audit: who asked for what, also what was refused, each line chained to the one before.
+
+The lines are in the manifest; ``audit/log.jsonl`` is a copy of them in the page's form, after what
+a store that was adopted brought along. A line's ``prev`` is the digest of the line before it, and
+the manifest keeps the last one, so a line cannot be changed, left out or put in unseen.
+"""
+
+import hashlib
+import json
+import os
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from satchel.errors import MemoryStoreError
+from satchel.files.manifest import Manifest, Rows
+from satchel.files.tree import Tree
+
+LOG = "audit/log.jsonl"
+
+_BLOCK = 1 << 16
+_LONGEST_LINE = 1 << 20
+_SHOWN = 1_000
+
+
+class Audited(NamedTuple):
+    """What an examination of the audit found."""
+
+    events: int
+    """How many lines the manifest has."""
+
+    adopted_bytes: int
+    """Bytes of the log from before the store was ours; digested, not judged."""
+
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was changed, left out or put in."""
+        return not self.problems
+
+
+def add_event(rows: Rows, facts: dict[str, Any]) -> None:
+    """Add a line to the audit."""
+    seq = (rows.one("SELECT max(seq) FROM event") or 0) + 1
+    line = json.dumps({**facts, "seq": seq, "prev": rows.fact("audit_head", "")}, sort_keys=True)
+    ends = _ended(rows) + len(line) + 1
+    rows.do("INSERT INTO event VALUES (?, ?, ?)", seq, line, ends)
+    rows.state("audit_head", _digest(line))
+
+
+def shortened(text: str) -> str:
+    """Return a text from outside as it is written into a line about a refusal."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
+
+
+def adopt(rows: Rows, tree: Tree) -> str | None:
+    """Take over a log that is there already; return what had to be put right in it."""
+    repair = None
+    digest, size, last = hashlib.sha256(), 0, b"\n"
+    try:
+        with tree.opened(LOG, os.O_RDWR) as handle:
+            while block := os.pread(handle, _BLOCK, size):
+                digest.update(block)
+                size += len(block)
+                last = block[-1:]
+            if last != b"\n":
+                os.pwrite(handle, b"\n", size)
+                digest.update(b"\n")
+                size += 1
+                repair = f"{LOG} ended in the middle of a line; the line was completed"
+    except FileNotFoundError:
+        pass
+    rows.state("audit_base", size)
+    if size:
+        rows.state("audit_head", digest.hexdigest())
+    return repair
+
+
+def write_out(rows: Rows, tree: Tree) -> str | None:
+    """Bring the log in the folder up to the manifest; return what had to be put right in it."""
+    base, ends = rows.fact("audit_base", 0), _ended(rows)
+    if ends == base:
+        return None
+    with tree.opened(LOG, os.O_RDWR | os.O_CREAT) as handle:
+        size = os.fstat(handle).st_size
+        repair = None
+        if size > ends:
+            repair = (
+                f"{size - ends:,} bytes not written by Satchel were removed from the end of {LOG}"
+            )
+            _set_aside(rows, os.pread(handle, min(size - ends, _LONGEST_LINE), ends))
+            os.ftruncate(handle, ends)
+        elif size < base:
+            repair = f"{LOG} lost {base - size:,} bytes from before it was adopted"
+            os.ftruncate(handle, base)
+        for line, end in rows.all(
+            "SELECT line, ends FROM event WHERE ends > ? ORDER BY seq", min(size, ends)
+        ):
+            data = line.encode() + b"\n"
+            start = end - len(data)
+            if size > start:  # a line that was cut by a crash or a full disk
+                repair = f"{LOG} ended in the middle of a line; it was rewritten"
+            os.pwrite(handle, data, start)
+    return repair
+
+
+def tail(manifest: Manifest, tree: Tree, number: int) -> list[dict[str, Any]]:
+    """Return the last events, the newest last; in memory for these only."""
+    if number <= 0:
+        return []
+    with manifest.looking() as rows:
+        if not rows.fact("policy_audit", 1):
+            return []
+        lines = rows.all("SELECT line FROM event ORDER BY seq DESC LIMIT ?", number)
+        found = deque(json.loads(line) for (line,) in lines)
+        base = rows.fact("audit_base", 0)
+    found.reverse()
+    if len(found) < number and base:
+        for line in _backwards(tree, base):
+            if (event := _event(line)) is not None:
+                found.appendleft(event)
+                if len(found) == number:
+                    break
+    return list(found)
+
+
+def examine(manifest: Manifest, tree: Tree) -> Audited:
+    """Hold the whole audit against its chain, and the log in the folder against both."""
+    problems: list[str] = []
+    with manifest.looking() as rows:
+        base, head = rows.fact("audit_base", 0), rows.fact("audit_head", "")
+        try:
+            with tree.opened(LOG, os.O_RDONLY) as handle:
+                events = _examine_lines(rows, handle, base, head, problems)
+        except FileNotFoundError:
+            events = rows.one("SELECT count(*) FROM event")
+            if events:
+                problems.append(f"{LOG} is missing")
+        except MemoryStoreError as error:
+            events = rows.one("SELECT count(*) FROM event")
+            problems.append(str(error))
+    return Audited(events, base, tuple(problems))
+
+
+def _examine_lines(rows: Rows, handle: int, base: int, head: str, problems: list[str]) -> int:
+    prev, at = "", 0
+    digest = hashlib.sha256()
+    while at < base and (block := os.pread(handle, min(_BLOCK, base - at), at)):
+        digest.update(block)
+        at += len(block)
+    if base:
+        prev = digest.hexdigest()
+    count = 0
+    for seq, line, ends in rows.all("SELECT seq, line, ends FROM event ORDER BY seq"):
+        count += 1
+        said = json.loads(line)
+        if seq != count or said.get("seq") != seq or said.get("prev") != prev:
+            problems.append(f"event {seq} does not follow the one before it")
+        data = line.encode() + b"\n"
+        if os.pread(handle, len(data), ends - len(data)) != data:
+            problems.append(f"event {seq} differs in {LOG}")
+        prev = _digest(line)
+        if len(problems) >= 20:  # noqa: PLR2004 - enough to see what happened
+            break
+    if prev != head and not problems:
+        problems.append("the last event differs from the one written last")
+    if os.fstat(handle).st_size > _ended(rows):
+        problems.append(f"{LOG} continues after the last event")
+    return count
+
+
+def _set_aside(rows: Rows, data: bytes) -> None:
+    sha = hashlib.sha256(data).hexdigest()
+    rows.keep(sha, data)
+    rows.state(f"set_aside:{sha}", LOG)
+
+
+def _ended(rows: Rows) -> int:
+    found: int | None = rows.one("SELECT ends FROM event ORDER BY seq DESC LIMIT 1")
+    return rows.fact("audit_base", 0) if found is None else found
+
+
+def _backwards(tree: Tree, end: int) -> Iterator[bytes]:
+    """Yield the lines before a place in the log, the last first."""
+    try:
+        with tree.opened(LOG, os.O_RDONLY) as handle:
+            rest = b""
+            while end > 0:
+                start = max(0, end - _BLOCK)
+                block = os.pread(handle, end - start, start) + rest
+                end = start
+                (*lines,) = block.split(b"\n")
+                rest = lines.pop(0)
+                yield from reversed([line for line in lines if line])
+                if len(rest) > _LONGEST_LINE:
+                    rest = b""  # no line that was written by anybody
+            if rest:
+                yield rest
+    except FileNotFoundError:
+        return
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _digest(line: str) -> str:
+    return hashlib.sha256(line.encode()).hexdigest()

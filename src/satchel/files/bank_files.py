@@ -1,0 +1,576 @@
+"""Which store of memory files a person means, opened."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from satchel.bank.connections import has_store, opened_store
+from satchel.bank.open_bank import (
+    OpenBank,
+    chosen_bank,
+    find_bank,
+    name_of,
+    open_bank_in,
+    opened_bank,
+)
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.remember import superseding
+from satchel.config.path_permissions import require_uncontained
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.errors import (
+    LimitError,
+    LockedError,
+    MemoryStoreError,
+    NoMemoryFilesError,
+    PermissionRefusedError,
+    ReadOnlyStoreError,
+    RolledBackError,
+    SatchelError,
+    StoreBusyError,
+    TargetError,
+    UnknownBankError,
+    UsageError,
+)
+from satchel.files import MemoryStore
+from satchel.files.manifest import Version
+from satchel.files.namespace import Namespace, root_checked
+from satchel.files.paths import TRANSCRIPT, key_checked
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.records import FileVersion
+from satchel.model.times import now
+from satchel.model.values import is_whole_id
+from satchel.ports.rows import Filter, slot_of
+from satchel.screening.policy import Screening
+
+READING = frozenset(
+    {
+        *("read_text", "read_json", "read_bytes", "read_version", "list_paths", "glob", "search"),
+        *("history", "diff", "current_sha", "get_meta", "_path_exists", "audit_tail", "unmanaged"),
+        *("verify_audit", "refresh"),
+    }
+)
+"""What needs ``read`` alone."""
+
+CHANGING = frozenset(
+    {
+        *("write_text", "write_json", "write_bytes", "write_many", "append_text", "edit", "delete"),
+        *("rename", "restore", "flush_messages", "save", "sync", "change"),
+    }
+)
+"""What needs ``write`` as well. Anything else is the owner's."""
+
+
+@contextmanager
+def held_bank(settings: Settings, key: str | None) -> Iterator[OpenBank]:
+    """Open the bank of a token whose holder may read its memory files.
+
+    Raises:
+        PermissionRefusedError: If the token does not allow it, or speaks of a part of the bank.
+        TokenError: If it does not hold, or is for a bank of another name.
+    """
+    with opened_bank(settings, key) as bank:
+        require_reading(bank)
+        yield bank
+
+
+def require_reading(bank: OpenBank) -> None:
+    """Require that a holder may read the memory files of a bank; see ``held_bank``."""
+    bank.asked("read files")
+    if bank.bearer is not None and not bank.bearer.chain.is_wildcard:
+        raise PermissionRefusedError(
+            "the token covers memories only, not memory files",
+            field="scope",
+            hint="Ask the owner for a token with --everything: satchel token issue.",
+        )
+    if not bank.name:
+        raise PermissionRefusedError("the bank has no name, so it has no memory files")
+    try:
+        alone = find_bank(bank.store, bank.name) == bank.id
+    except (UsageError, UnknownBankError):
+        alone = False
+    if not alone:  # the files of a name that several have may be of another one
+        raise PermissionRefusedError("another bank has the same name")
+
+
+def hold(store: MemoryStore, bank: OpenBank) -> None:
+    """Have a store ask the token of a bank before each call, and name its holder as the actor."""
+    if bank.bearer is None:
+        return
+
+    def leave(name: str) -> None:
+        if name not in READING | CHANGING:
+            raise PermissionRefusedError(
+                f"only the owner may do this, with no token: {name}",
+                hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
+            )
+        bank.asked("read files" if name in READING else "change files")
+
+    store.leave, store.acting = leave, bank.bearer.name
+
+
+def only_read(store: MemoryStore) -> None:
+    """Have a store refuse whatever changes it."""
+
+    def leave(name: str) -> None:
+        if name not in READING:
+            raise ReadOnlyStoreError("opened read-only", file=str(store.root))
+
+    store.leave = leave
+
+
+_TOGETHER = 500
+_TOLD = "logged"
+_SAVED = "files/saved"
+_ACTIONS = {"create": "created", "delete": "deleted", "rename": "renamed", "promote": "created"}
+_FILES = Filter(types=frozenset({"file_version"}))
+
+
+class Compared(NamedTuple):
+    """The files of a store beside those that a bank's log says are current."""
+
+    missing: tuple[str, ...]
+    """In the store, and not in the log."""
+
+    different: tuple[str, ...]
+    """In both, with other text."""
+
+    left_over: tuple[str, ...]
+    """In the log, and not in the store."""
+
+    @property
+    def same(self) -> bool:
+        """Whether both say the same."""
+        return not any(self)
+
+
+def follow(settings: Settings, store: MemoryStore, name: str) -> int | None:
+    """Have the bank of a name log what changed in a store; return how many records it got.
+
+    None where there is no such bank.
+
+    Raises:
+        StoreError: If the bank cannot be written to now.
+        VerificationError: If the bank is not what this machine saw of it.
+    """
+    if not has_store(settings):
+        return None
+    reached = store.revision
+    if store.noted(_TOLD, -1) == reached:  # most often; opening a bank takes longer than a read
+        return 0
+    with opened_store(settings) as banks:
+        try:
+            find_bank(banks, name)
+        except (UnknownBankError, UsageError):
+            return None
+        written = follow_into(open_bank_in(settings, banks, name, writes=True), store)
+    store.note(_TOLD, reached)
+    return written
+
+
+def follow_into(bank: OpenBank, store: MemoryStore) -> int:
+    """Log what changed in a store since the bank was last told; return how many records.
+
+    Of a store that is saved elsewhere that is what was saved, by whomever.
+
+    Raises:
+        StoreError: As ``follow``.
+        TargetError: If the store is elsewhere, and its place does not answer.
+    """
+    if not store.is_in_place:
+        return _follow_saved(bank, store)
+    written, reached = 0, store.revision
+    while True:
+        versions = store.changes_since(_known(bank, store), _TOGETHER)
+        batch = _one_each(versions)
+        if not batch:
+            store.note(mark(bank), max(reached, _known(bank, store)))
+            return written
+        written += _append(bank, store, batch)
+        store.note(mark(bank), batch[-1].revision)
+
+
+def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
+    """Log what was saved; how far is noted beside the log, since a working copy is thrown away."""
+    known, reached, written = told_of(bank), (store.id, store.saved_revision), 0
+    versions = store.saved_since(known[1] if known and known[0] == store.id else -1)
+    while versions:
+        batch = _one_each(versions[:_TOGETHER])
+        written += _append(bank, store, batch)
+        del versions[: len(batch)]
+    if reached[1] >= 0 and reached != known:
+        with bank.store.writing() as writing:
+            writing.put_side(bank.id, {_SAVED: msgspec.json.encode(reached)})
+    return written
+
+
+def told_of(bank: OpenBank) -> tuple[str, int] | None:
+    """Return which store that is saved elsewhere a bank was told of, and up to which change."""
+    with bank.ledger.reading() as view:
+        found = view.side(_SAVED).get(_SAVED)
+    try:
+        return None if found is None else msgspec.json.decode(found, type=tuple[str, int])
+    except msgspec.DecodeError:  # nothing proves it; who was told too often logs nothing twice
+        return None
+
+
+def compare(bank: OpenBank, store: MemoryStore) -> Compared:
+    """Hold the files of a store against what a bank's log says they are."""
+    with bank.ledger.reading() as view:
+        logged = {
+            record.path: record.metadata.get("sha256")
+            for record in (one.model for one in view.newest(_FILES))
+            if isinstance(record, FileVersion) and record.metadata.get("store") == store.id
+        }
+    there = {path: sha for path, sha in logged.items() if sha}
+    ours = {path: store.current_sha(path) for path in store.list_paths()}
+    return Compared(
+        tuple(sorted(ours.keys() - there.keys())),
+        tuple(sorted(path for path in ours.keys() & there.keys() if ours[path] != there[path])),
+        tuple(sorted(there.keys() - ours.keys())),
+    )
+
+
+def mark(bank: OpenBank) -> str:
+    """Return the name under which a store notes how far a bank was told."""
+    return f"logged:{bank.id}"
+
+
+def _known(bank: OpenBank, store: MemoryStore) -> int:
+    return int(store.noted(mark(bank), 0))
+
+
+def _one_each(versions: list[Version]) -> list[Version]:
+    """Return the first versions, until a path comes a second time: its turn is the next one's."""
+    seen: set[str] = set()
+    batch: list[Version] = []
+    for version in versions:
+        if version.path in seen:
+            break
+        seen.add(version.path)
+        batch.append(version)
+    return batch
+
+
+def _append(bank: OpenBank, store: MemoryStore, versions: list[Version]) -> int:
+    with bank.ledger.reading() as view:
+        screening = Screening(scrub=bool(bank.settled(view).scrub_secrets))
+        records: list[Sealed] = []
+        replaced: list[Logged] = []
+        for version in versions:
+            if version.path == TRANSCRIPT:
+                continue
+            records += _records(view, store, version, screening, replaced)
+        given = view.unchanged(replaced)
+    if records:
+        bank.ledger.append(records, given=given)
+    return len(records)
+
+
+def _records(
+    view: View, store: MemoryStore, version: Version, screening: Screening, replaced: list[Logged]
+) -> Iterator[Sealed]:
+    """Yield a version as a record, and that it takes the place of the one before."""
+    slot = slot_of(FileVersion(path=version.path))
+    before = view.current(slot) if slot is not None else None
+    if before is not None and _number(before) >= version.version:
+        return
+    text = store.text_of_version(version)
+    said: dict[str, Any] = {
+        "store": store.id,
+        "version": version.version,
+        "sha256": version.sha,
+        "bytes": version.bytes,
+        "reason": version.reason,
+    }
+    if version.other:
+        said["other"] = version.other
+    made = FileVersion(
+        path=version.path,
+        text=text,
+        action=_ACTIONS.get(version.op, "modified" if version.sha else "deleted"),  # type: ignore[arg-type]  # one of these
+        previous=None if before is None else before.record.id,
+        actor=version.actor,
+        created_at=version.at.replace("+00:00", "Z"),
+        at=now(),
+        metadata={name: value for name, value in said.items() if value not in ("", None)},
+    )
+    shown = screening(made)
+    try:
+        sealed = seal(shown)
+    except LimitError:  # the text is in the store, under its sha
+        sealed = seal(FileVersion(**{name: getattr(made, name) for name in _WITHOUT_TEXT}))
+    yield sealed
+    if before is not None:
+        replaced.append(before)
+        yield superseding(before.record.id, sealed.id, actor=version.actor)
+
+
+_WITHOUT_TEXT = ("path", "action", "previous", "actor", "created_at", "at", "metadata")
+
+
+def _number(logged: Logged) -> int:
+    model = logged.model
+    found = model.metadata.get("version") if isinstance(model, FileVersion) else None
+    return found if isinstance(found, int) else 0
+
+
+DEFAULT_KEY = "default"
+
+
+def namespace_of(settings: Settings) -> Namespace:
+    """Return the folder that the keys of these settings are in.
+
+    Raises:
+        MemoryStoreError: If the configuration names none that can be one.
+    """
+    files = settings.options.files
+    return Namespace(
+        root_checked(files.storage_root or str(settings.home / "files")),
+        key_checked(files.org, "org"),
+        key_checked(files.project, "project"),
+        key_checked(files.domain, "domain"),
+    )
+
+
+@contextmanager
+def opened_files(
+    settings: Settings,
+    key: str | None,
+    root: Path | None = None,
+    *,
+    create: bool = False,
+    leaves: bool = False,
+    read_only: bool = False,
+) -> Iterator[MemoryStore]:
+    """Open the memory files that are meant, and close them after the block.
+
+    What was changed is saved where they are, unless the block failed. The bank then logs it, and
+    what was changed from outside before.
+
+    Args:
+        settings: Where keys are.
+        key: Name of the store; the bank that is meant when none is named, by default.
+        root: A folder that has a store, in place of a key.
+        create: Make one where there is none.
+        leaves: Whether files are going to leave the store for another place, so that the holder
+            of a token has to be allowed to export.
+        read_only: Whether nothing is changed: not the files, and not the log of the bank.
+
+    Raises:
+        UsageError: If both are given.
+        MemoryStoreError: If there is none.
+        ContainmentError: If folders are set that paths may be in.
+        PermissionRefusedError, TokenError: If a token was presented that does not open them.
+    """
+    if root is not None:
+        require_owner(settings, "files")
+        if key is not None:
+            raise UsageError("--file-store and --root name different file stores")
+        require_uncontained(settings, str(root))
+        if not create and not root.is_dir():
+            raise MemoryStoreError("no such folder", file=str(root))
+        with MemoryStore(root=root) as store:
+            yield store
+        return
+    with ExitStack() as stack:
+        name = key or usual_key(settings)
+        if is_whole_id(name):
+            name = _key_of_bank(settings, name)
+        held = None
+        if settings.token is not None:
+            held = stack.enter_context(held_bank(settings, key))
+            name = str(held.name)
+            if leaves:
+                held.asked("export")
+        store = stack.enter_context(store_of(settings, name, create=create, held=held))
+        if read_only:
+            if held is None:
+                only_read(store)
+            yield store
+            return
+        try:
+            yield store
+            if store.is_unsaved:
+                store.save()
+        finally:
+            store.leave = None  # what follows is told by this machine
+            with suppress(StoreBusyError, LockedError, TargetError):  # who is next catches up
+                follow(replace(settings, token=None), store, name)
+
+
+def usual_key(settings: Settings) -> str:
+    """Return the key of the memory files that are meant when none is named.
+
+    It is the bank that commands use: the configured one, or the only one there is. Files that an
+    earlier version wrote under another name are still meant where the bank has none.
+    """
+    if settings.options.store.bank or settings.token is not None:
+        return settings.options.store.bank or DEFAULT_KEY
+    try:
+        if has_store(settings):
+            with opened_store(settings, read_only=True) as store, store.reading() as reader:
+                name = name_of(reader, chosen_bank(settings, store, None))
+            known = namespace_of(settings)._asdict()
+            older = MemoryStore.exists(**{**known, "key": DEFAULT_KEY})
+            if name and (not older or MemoryStore.exists(**{**known, "key": name})):
+                return key_checked(name)
+    except RolledBackError:  # whose files are meant, only the store that vanished says
+        raise
+    except SatchelError:
+        pass
+    return DEFAULT_KEY
+
+
+def _key_of_bank(settings: Settings, bank: str) -> str:
+    """Return the key of the memory files of a bank by its id: what it is called.
+
+    Raises:
+        MemoryStoreError: If it has no name, or one that no folder can have.
+    """
+    with opened_bank(settings, bank) as opened:
+        if not opened.name:
+            raise MemoryStoreError("the bank has no name, so it has no memory files")
+        try:
+            return key_checked(opened.name)
+        except MemoryStoreError as error:
+            raise MemoryStoreError(
+                f"a bank with this name cannot have memory files: {error.message}",
+                field="name",
+                hint="Rename the bank.",
+            ) from None
+
+
+def store_of(
+    settings: Settings, name: str, *, create: bool, held: OpenBank | None = None
+) -> MemoryStore:
+    """Return the memory files of a name, open; whoever asked for them closes them.
+
+    Args:
+        settings: Where keys are.
+        name: The key.
+        create: Make them where there are none.
+        held: The bank of whoever presented a token: it is asked from then on.
+
+    Raises:
+        NoMemoryFilesError: If there are none.
+        PermissionRefusedError: If the token does not allow them to be made.
+    """
+    known = {**namespace_of(settings)._asdict(), "key": name}
+    if not MemoryStore.exists(**known):
+        if not create:
+            raise NoMemoryFilesError(
+                f"no file store with the name {name!r} exists",
+                hint="Write a file: satchel file write PATH TEXT",
+            )
+        if held is not None:
+            held.asked("change files")
+    store = MemoryStore.get_or_create(**known)
+    if held is not None:
+        hold(store, held)
+    return store
+
+
+def files_of_bank(bank: OpenBank) -> MemoryStore:
+    """Return the memory files of a bank that is open; whoever asked for them closes them.
+
+    Made where there are none, unless the bank is open for reading.
+
+    Raises:
+        MemoryStoreError, PermissionRefusedError: As ``store_of``; and if the bank has no name.
+    """
+    bank.asked("read files")
+    if bank.bearer is not None:
+        require_reading(bank)
+    if not bank.name:
+        raise MemoryStoreError("the bank has no name, so it has no memory files")
+    if bank.bearer is not None:
+        return store_of(bank.settings, bank.name, create=True, held=bank)
+    store = store_of(bank.settings, bank.name, create=bank.ledger.writes)
+    if not bank.ledger.writes:
+        only_read(store)
+    return store
+
+
+_PATIENCE = 3.0
+_NOT_AGAIN = 60.0
+
+_silent = dict[str, float]()
+"""Places that did not answer, and until when they are not asked again."""
+
+
+def is_behind(bank: OpenBank) -> bool:
+    """Tell whether memory files changed since their bank was told of them.
+
+    Where they are saved elsewhere, that is one request. A place that does not answer soon is not
+    asked again for a while: nobody's question waits for it twice.
+    """
+    settings = bank.settings
+    root = settings.options.files.storage_root
+    if bank.bearer is not None or not bank.name or not (root or (settings.home / "files").is_dir()):
+        return False
+    from satchel.files.manifest import FILE_NAME, Manifest
+    from satchel.files.namespace import folder_of
+    from satchel.files.paths import OWN
+
+    with suppress(SatchelError):
+        address = namespace_of(settings).path(bank.name)
+        folder = folder_of(address)
+        if folder is None:
+            return _is_behind_saved(bank, address)
+        if (folder / OWN / FILE_NAME).is_file():
+            with closing(Manifest(folder / OWN)) as manifest, manifest.looking() as rows:
+                told = int(rows.fact(f"note:{mark(bank)}", 0))
+                return int(rows.fact("revision", 0)) > told
+    return False
+
+
+def _is_behind_saved(bank: OpenBank, address: str) -> bool:
+    from satchel.files.places import place_of
+
+    if monotonic() < _silent.get(address, 0.0):
+        return False
+    answers = list[tuple[str, int] | None]()
+
+    def ask() -> None:
+        with suppress(SatchelError):
+            answers.append(place_of(address).standing())
+
+    asking = Thread(target=ask, daemon=True)  # a service may keep one waiting for long
+    asking.start()
+    asking.join(_PATIENCE)
+    if not answers:
+        _silent[address] = monotonic() + _NOT_AGAIN
+        return False
+    return answers[0] is not None and answers[0] != told_of(bank)
+
+
+def catch_up(bank: OpenBank) -> None:
+    """Have a bank log what changed in the memory files of its name since it was told last.
+
+    Nothing is done in a bank that is open for reading, for the holder of a token, or where another
+    bank has the name. Nothing that goes wrong with it hinders
+    anybody: what is missing is caught up later.
+    """
+    if bank.bearer is not None or not bank.ledger.writes or not is_behind(bank):
+        return
+
+    with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
+        tell(bank, store)
+
+
+def tell(bank: OpenBank, store: "MemoryStore") -> None:
+    """Have a bank log what changed in its memory files, which are open; as ``catch_up``."""
+    if bank.bearer is not None or not bank.ledger.writes:
+        return
+
+    with suppress(SatchelError):
+        if find_bank(bank.store, str(bank.name)) == bank.id:
+            follow_into(bank, store)

@@ -1,0 +1,382 @@
+"""Commits to a store: one at a time, many changes in each, copied out to the folder afterwards.
+
+Who commits holds the store's lock, so what a change finds is what it changes. Changes that several
+threads want at once are put on the disk together: whoever gets the turn takes along what waits.
+"""
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from satchel.errors import MemoryStoreError, SatchelError
+from satchel.files import audit
+from satchel.files.audit import LOG
+from satchel.files.manifest import FileRow, Manifest, Policy, Rows, Version
+from satchel.files.paths import OWN, decoded, encoded, open_to_all
+from satchel.files.transaction import Change, Fetch, Group, copy_out, copy_version
+from satchel.files.tree import Tree
+from satchel.runtime.private_files import locked
+from satchel.runtime.processes import in_child
+
+_NAME = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-([\d.]+)([+-]\d\d)-(\d\d)_([0-9a-f]{64})(?:_\w+)?\.txt"
+)
+_MOST_LOG = 64 << 20
+
+
+class _Snapshot(NamedTuple):
+    order: tuple[int, str]
+    at: str
+    sha: str
+    data: bytes
+    actor: str
+    reason: str
+
+
+def adopt_versions(rows: Rows, tree: Tree) -> list[str]:
+    """Take over the versions in a folder whose store is new; return what could not be."""
+    repairs, events = list[str](), _events(tree)
+    for folder in tree.names("versions"):
+        path = decoded(folder)
+        try:
+            if path is None or open_to_all(path) != path:
+                raise MemoryStoreError("the name is not an encoded path")  # noqa: TRY301 - one way
+            found = _snapshots(tree, folder, events, repairs)
+            state = tree.read(path)
+        except MemoryStoreError as error:
+            repairs.append(f"versions/{ascii(folder)[1:-1]} was not adopted: {error.message}")
+            continue
+        _keep(rows, path, sorted(found), state)
+    return repairs
+
+
+def _snapshots(
+    tree: Tree, folder: str, events: dict[str, tuple[int, dict[str, Any]]], repairs: list[str]
+) -> list[_Snapshot]:
+    found = []
+    for name in tree.names(f"versions/{folder}"):
+        place, matched = f"versions/{folder}/{name}", _NAME.fullmatch(name)
+        data = tree.read(place) if matched else None
+        if matched is None or data is None or hashlib.sha256(data).hexdigest() != matched[6]:
+            repairs.append(f"{ascii(place)[1:-1]} was not adopted: not a version of a file")
+            continue
+        number, event = events.get(place, (0, {}))
+        who, why = str(event.get("actor", "")), str(event.get("reason", ""))
+        at = f"{matched[1]}:{matched[2]}:{matched[3]}{matched[4]}:{matched[5]}"
+        found.append(_Snapshot((number, name), at, matched[6], data, who[:1000], why[:10_000]))
+    return found
+
+
+def _keep(rows: Rows, path: str, found: list[_Snapshot], state: bytes | None) -> None:
+    """Have these as the first versions of a path, the last of them as what it is, if it is."""
+    for number, one in enumerate(found, 1):
+        revision = rows.fact("revision", 0) + 1
+        rows.state("revision", revision)
+        op = "create" if number == 1 else "update"
+        spoken = (one.at, one.actor, one.reason)
+        rows.keep(one.sha, one.data)
+        rows.add(Version(path, number, revision, op, one.sha, len(one.data), *spoken, ""))
+        if number == len(found) and state == one.data:
+            rows.put(FileRow(path, one.sha, len(state), number, revision, *spoken, 0))
+
+
+def _events(tree: Tree) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Return the events of the audit that name a version's file, each with its place."""
+    found = dict[str, tuple[int, dict[str, Any]]]()
+    try:
+        with tree.opened(LOG, os.O_RDONLY) as handle:
+            data = os.pread(handle, _MOST_LOG, 0)
+    except FileNotFoundError:
+        return found
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and isinstance(event.get("version_file"), str):
+            found[event["version_file"]] = (number, event)
+    return found
+
+
+_MOST_TOGETHER = 256
+_MARK = f"{OWN}/copied"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_MOST_REPAIRS = 1_000
+
+
+class _Ticket:
+    """A change that waits, and what came of it."""
+
+    __slots__ = ("change", "done", "error", "result")
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+        self.done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Committing:
+    """The way into a store: everything that changes it goes through here.
+
+    Args:
+        root: The store's folder.
+        policy: The rules of a store that is new; one that is there keeps its own.
+
+    Raises:
+        MemoryStoreError: If the folder cannot be used.
+        StoreError: If the manifest cannot.
+    """
+
+    def __init__(self, root: Path, policy: Policy) -> None:
+        self.tree = Tree(root)
+        self.repairs: list[str] = []
+        """What had to be put right so far."""
+        self.fetch: Fetch = _nowhere
+        """Gives the content with a digest that is only in the remote."""
+        self._also = policy.read_only
+        self._anew()
+        in_child(self._anew)
+        self._boot = _boot()
+        own = root / OWN
+        self._lock = own / "lock"
+        try:
+            with locked(self._lock):
+                self.manifest = Manifest(own)
+                self.tree.sweep()
+                self.is_new = self._begin(policy)
+                self._put_right()
+        except BaseException:
+            self.tree.close()
+            raise
+
+    def _anew(self) -> None:
+        self._turn, self._waiting = threading.Lock(), threading.Lock()
+        self._queue: list[_Ticket] = []
+
+    @property
+    def policy(self) -> Policy:
+        """The rules of the store, and what is read-only besides for this opener."""
+        with self.manifest.looking() as rows:
+            return self._policy(rows)
+
+    def close(self) -> None:
+        """Close the files; a second time does nothing."""
+        self.manifest.close()
+        self.tree.close()
+
+    def do(self, change: Change) -> Any:
+        """Do a change, and return what comes of it once it is on the disk.
+
+        Raises:
+            MemoryStoreError: If it was refused; nothing was changed, and the audit says so.
+            StoreError: If it could not be put on the disk.
+        """
+        return self.do_all([change])[0]
+
+    def do_all(self, changes: list[Change]) -> list[Any]:
+        """Do changes, in one commit as far as they fit, each on its own terms.
+
+        Raises:
+            MemoryStoreError: The first refusal; the others were done all the same.
+            StoreError: As ``do``.
+        """
+        tickets = [_Ticket(change) for change in changes]
+        with self._waiting:
+            self._queue += tickets
+        while not all(ticket.done for ticket in tickets):
+            with self._turn:
+                if not all(ticket.done for ticket in tickets):
+                    with self._waiting:
+                        batch = self._queue[:_MOST_TOGETHER]
+                        del self._queue[:_MOST_TOGETHER]
+                    self._run(batch)
+        for ticket in tickets:
+            if ticket.error is not None:
+                raise ticket.error
+        return [ticket.result for ticket in tickets]
+
+    def _run(self, batch: list[_Ticket]) -> None:
+        """Do a batch; afterwards each of it has its result or its error."""
+        try:
+            with locked(self._lock):
+                self._put_right()
+                with self.manifest.committing() as rows:
+                    group = Group(rows, self.tree, self._policy(rows), self.fetch)
+                    for ticket in batch:
+                        _try(ticket, group)
+                for ticket in batch:
+                    ticket.done = True  # from here on, it is on the disk
+                try:
+                    self._copy(group)
+                    if group.erased and not self.manifest.empty_log():
+                        self._repaired("erased bytes stay in the log until its readers finish")
+                except SatchelError as error:
+                    self._repaired(f"not copied to the folder yet: {error}")
+        except BaseException as error:
+            for ticket in batch:
+                if not ticket.done:
+                    ticket.done, ticket.error = True, error
+            if not isinstance(error, SatchelError):
+                raise
+
+    def _policy(self, rows: Rows) -> Policy:
+        found = Policy.read(rows)
+        return (found or _LOOSE).and_also(self._also)
+
+    def _begin(self, policy: Policy) -> bool:
+        """Give a store that is new its rules; return whether it was."""
+        with self.manifest.looking() as rows:
+            if Policy.read(rows) is not None:
+                return False
+        with self.manifest.committing() as rows:
+            policy.write(rows)
+            rows.state("store", secrets.token_hex(16))
+            self._repaired(audit.adopt(rows, self.tree))
+            for problem in adopt_versions(rows, self.tree):
+                self._repaired(problem)
+        return True
+
+    def _copy(self, group: Group) -> None:
+        """Copy what was committed out to the folder, and note how far that is done."""
+        with self.manifest.committing() as rows:
+            whole = True
+            for version in group.snapshots:
+                whole &= self._attempted(copy_version, rows, version)
+            for path in group.changed:
+                whole &= self._attempted(copy_out, rows, path)
+            for path in group.erased:
+                self.tree.remove_folder(f"versions/{encoded(path)}")
+            if group.audited:
+                self._repaired(audit.write_out(rows, self.tree))
+            if whole and group.changed:
+                self._mark(rows.fact("revision", 0))
+
+    def _attempted(self, copy: Callable[..., None], rows: Rows, what: str | Version) -> bool:
+        try:
+            copy(rows, self.tree, what)
+        except (MemoryStoreError, OSError) as error:
+            self._repaired(f"not copied to the folder yet: {error}")
+            return False
+        return True
+
+    def _put_right(self) -> None:
+        """Copy out what a writer that was killed committed and did not copy."""
+        boot, done = self._marked()
+        with self.manifest.looking() as rows:
+            revision = rows.fact("revision", 0)
+            behind = done != revision or boot != self._boot
+        if not behind:
+            return
+        with self.manifest.committing() as rows:
+            whole = True
+            if boot != self._boot:
+                whole = self._put_all_right(rows)
+            for version in [
+                Version(*row)
+                for row in rows.all(
+                    "SELECT * FROM version WHERE revision > ? ORDER BY revision", done
+                )
+            ]:
+                if version.sha and self._policy(rows).keep_versions:
+                    whole &= self._attempted(copy_version, rows, version)
+                if self._is_behind(rows, version):
+                    whole &= self._attempted(copy_out, rows, version.path)
+            self._repaired(audit.write_out(rows, self.tree))
+            if whole:
+                self._mark(revision)
+
+    def _put_all_right(self, rows: Rows) -> bool:
+        """After the machine was started anew, hold each file against the manifest.
+
+        One that is missing, empty, or an older state of its path is what a power loss leaves; any
+        other difference is somebody's work and stays.
+        """
+        whole = True
+        for row in rows.files():
+            if row.away:
+                continue
+            if self._is_behind(rows, row):
+                self._repaired(f"repaired after an interruption: {row.path}")
+                whole &= self._attempted(copy_out, rows, row.path)
+        return whole
+
+    def _is_behind(self, rows: Rows, at: FileRow | Version) -> bool:
+        """Tell whether a path in the folder has a state that the manifest has left behind."""
+        row = rows.file(at.path)
+        try:
+            data = self.tree.read(at.path)
+        except MemoryStoreError:
+            return False
+        if data is None:
+            return row is not None and not row.away
+        sha = hashlib.sha256(data).hexdigest()
+        if row is not None and sha == row.sha:
+            return False
+        known = "SELECT 1 FROM version WHERE path = ? AND sha = ? LIMIT 1"
+        return not data or rows.one(known, at.path, sha) is not None
+
+    def _marked(self) -> tuple[str, int]:
+        with suppress(OSError, ValueError), self.tree.opened(_MARK, os.O_RDONLY) as handle:
+            boot, _, revision = os.pread(handle, 200, 0).decode("ascii").strip().partition(" ")
+            return boot, int(revision)
+        return "", 0
+
+    def _mark(self, revision: int) -> None:
+        with self.tree.opened(_MARK, os.O_RDWR | os.O_CREAT) as handle:
+            os.pwrite(handle, f"{self._boot} {revision:<20}\n".encode(), 0)
+
+    def _repaired(self, what: str | None) -> None:
+        if what and what not in self.repairs and len(self.repairs) < _MOST_REPAIRS:
+            self.repairs.append(what)
+
+
+def _try(ticket: _Ticket, group: Group) -> None:
+    try:
+        with group.attempt():
+            ticket.result = ticket.change.apply(group)
+    except MemoryStoreError as error:
+        ticket.error = error
+        group.refused(ticket.change, error)
+    except SatchelError as error:
+        ticket.error = error
+
+
+def _nowhere(sha: str, path: str) -> bytes | None:
+    del sha, path
+    return None
+
+
+def _boot() -> str:
+    """Return what is another one each time the machine starts."""
+    try:
+        return _BOOT.read_text("ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+_LOOSE = Policy.of((), audit=True, keep_versions=False)
+
+
+DAY = 86_400.0
+"""Seconds for which those who read may go on with what they read last."""
+
+
+class Collected(NamedTuple):
+    """What a collection did."""
+
+    removed: int
+    """Packs that are gone."""
+
+    waiting: int
+    """Packs that nothing refers to, which go once readers had their time."""
+
+    rewritten: int
+    """Packs whose wanted contents were copied, so that they could go."""

@@ -1,1 +1,0 @@
-"""Memory files in other products' forms: the memory tool, memory stores, plain folders."""

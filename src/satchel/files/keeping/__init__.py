@@ -1,1 +1,0 @@
-"""What a store keeps and how it changes: manifest, folder, audit, commits."""

@@ -1,0 +1,112 @@
+"""The sleep cycle: proposals that agents staged, brought into read-only memory by a rule.
+
+An agent writes under a prefix of its own. A rule says which of that becomes memory: whose it is,
+how large, and that it holds neither a secret nor signs that nobody sees. What a rule does not let
+through stays where it is, and is named with the reason, for a person to look at.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from satchel.errors import ConcurrencyError, MemoryStoreError
+from satchel.files.memory_store import MemoryStore
+from satchel.files.paths import checked
+from satchel.screening.obfuscation import seen
+from satchel.screening.secrets import find_secrets
+
+_MOST_BYTES = 100_000
+
+
+class Decision(NamedTuple):
+    """What a rule says of a proposal."""
+
+    proposal: str
+    target: str
+    reason: str | None
+    """Why it stays; None where it is promoted."""
+
+    sha: str
+    """Of the text that was judged: only that is promoted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Which proposals become memory.
+
+    Args:
+        staged: The folder that they are in.
+        into: The folder that they become memory in, at the same path below.
+        actors: Who may have written them; anybody if empty.
+        most_bytes: The largest.
+        replace: Whether one may take the place of other text.
+    """
+
+    staged: str
+    into: str
+    actors: frozenset[str] = frozenset()
+    most_bytes: int = _MOST_BYTES
+    replace: bool = False
+
+    def decisions(self, store: MemoryStore) -> Iterable[Decision]:
+        """Yield what it says of each proposal.
+
+        Raises:
+            MemoryStoreError: If a folder is no path, or one is in the other.
+        """
+        staged, into = checked(self.staged), checked(self.into)
+        if f"{into}/".startswith(f"{staged}/") or f"{staged}/".startswith(f"{into}/"):
+            raise MemoryStoreError("the proposal folder and the memory folder overlap")
+        for path in store.list_paths(staged):
+            target = into + path[len(staged) :]
+            yield self._judged(store, path, target)
+
+    def _judged(self, store: MemoryStore, path: str, target: str) -> Decision:
+        sha = store.current_sha(path)
+        meta = store.get_meta(path)
+        if self.actors and (meta is None or meta.updated_by not in self.actors):
+            who = "an unknown actor" if meta is None else meta.updated_by
+            return Decision(path, target, f"it was written by {who}", sha)
+        if meta is not None and meta.bytes > self.most_bytes:
+            return Decision(path, target, f"it has more than {self.most_bytes:,} bytes", sha)
+        if not self.replace and store.current_sha(target) not in {"", sha}:
+            return Decision(path, target, "the target has other text", sha)
+        return Decision(path, target, _flawed(store, path), sha)
+
+
+def _flawed(store: MemoryStore, path: str) -> str | None:
+    try:
+        text = store.read_text(path)
+    except MemoryStoreError as error:
+        return error.message
+    if secrets := find_secrets(text):
+        return f"it contains a secret ({secrets[0].kind})"
+    if seen(text).gaps:
+        return "it contains invisible characters"
+    return None
+
+
+def promote_all(
+    store: MemoryStore, rule: Rule, *, actor: str = "rule", dry_run: bool = False
+) -> list[Decision]:
+    """Promote what a rule lets through, and return what it said of each proposal.
+
+    Raises:
+        MemoryStoreError: As ``Rule.decisions``.
+    """
+    done = []
+    for one in list(rule.decisions(store)):
+        decision = one
+        if decision.reason is None and not dry_run:
+            try:
+                store.promote(
+                    one.proposal,
+                    one.target,
+                    actor=actor,
+                    reason=f"rule: {rule.staged} to {rule.into}",
+                    expected_sha=one.sha,
+                )
+            except ConcurrencyError:
+                decision = one._replace(reason="it was changed while it was being checked")
+        done.append(decision)
+    return done

@@ -1,0 +1,361 @@
+"""What others saved, taken into a working copy, and what of it goes the other way.
+
+A file was changed here if it has a version that was not saved yet, and there if the head has a
+version of it that is not known here. Contents do not matter: two writers that write the same bytes
+are two writers, of whom only one finds the file as it saw it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from satchel.errors import ConcurrencyError
+from satchel.files.manifest import FileRow, Policy, Rows, Version
+from satchel.files.paths import TRANSCRIPT, Prefixes
+from satchel.files.remote.packs import Contents, FileEntry, Head, Spot
+from satchel.files.transaction import Group
+from satchel.files.transcript import decoded_messages, encoded_messages
+
+
+@dataclass(kw_only=True)
+class Arrive:
+    """The files that others changed, in place of those here that did not change since.
+
+    Raises, when applied, ``ConcurrencyError`` if both changed one; then nothing is taken in.
+    """
+
+    head: Head
+    contents: Contents
+    discard: frozenset[str] = frozenset()
+    """Paths whose changes here are given up."""
+
+    moved: bool = False
+    """Whether contents are in other packs than before."""
+
+    theirs: bytes | None = None
+    """The transcript there, if it changed."""
+
+    op: str = "arrive"
+    said: object = ""
+    actor: str = "others"
+    reason: str = ""
+
+    def apply(self, group: Group) -> None:
+        """See ``Change``."""
+        rows = group.rows
+        known = rows.fact("remote_revision", -1)
+        newest = {
+            entry.path: entry
+            for entry in self.contents.files
+            if entry.revision > known or entry.path in self.discard
+        }
+        unsent = _unsent(rows) - self.discard
+        self._check_policy(rows)
+        changed = [
+            path for path in newest if path in unsent and self._conflicts(rows, newest[path])
+        ]
+        changed += _in_each_other(rows, newest.values(), unsent - newest.keys())
+        if changed:
+            raise _both_changed(group, newest, changed)
+        self._give_up(group, newest)
+        if self.moved:
+            rows.do("DELETE FROM spot")
+        for sha, spot in self.contents.spots.items():
+            rows.do("INSERT OR REPLACE INTO spot VALUES (?, ?, ?, ?)", sha, *spot)
+        for entry in newest.values():
+            if entry.path == TRANSCRIPT and TRANSCRIPT in unsent:
+                self._merge(group, entry)
+            else:
+                self._take(group, entry)
+        self._take_policy(rows)
+        rows.state("remote_revision", self.head.revision)
+        rows.state("remote_store", self.head.store)
+        rows.state("remote_collected", self.head.collected)
+        rows.state("clock", max(rows.fact("clock", 0), self.head.clock))
+        rows.state("revision", max(rows.fact("revision", 0), 0))
+
+    def _conflicts(self, rows: Rows, entry: FileEntry) -> bool:
+        """Tell whether the changes of a file here cannot follow those that others saved.
+
+        Only a file that was merely found in the folder, as the others have it, is no change; nor
+        are versions that were found in the place itself.
+        """
+        if entry.path == TRANSCRIPT:
+            return False
+        ops = "SELECT DISTINCT op FROM version WHERE path = ? AND revision > ?"
+        since = max(_sent(rows), rows.fact("adopted_revision", 0))
+        changes = {op for (op,) in rows.all(ops, entry.path, since)}
+        if changes != {"sync"}:
+            return bool(changes)
+        row = rows.file(entry.path)
+        return ("" if row is None else row.sha) != entry.sha
+
+    def _give_up(self, group: Group, newest: dict[str, FileEntry]) -> None:
+        """Have no change of what is discarded, and of what others changed, left to be saved."""
+        rows, sent = group.rows, _sent(group.rows)
+        for path in (self.discard & _unsent(rows)) - newest.keys():
+            newest[path] = FileEntry(path, "", 0, 0, 0, "", "", "")  # nobody else has it
+        for path in newest:
+            rows.do("DELETE FROM version WHERE path = ? AND revision > ?", path, sent)
+
+    def _check_policy(self, rows: Rows) -> None:
+        mine, base = Policy.read(rows), rows.fact(_BASE_POLICY)
+        if mine is None or base is None or mine.encoded() == base:
+            return
+        if self._policy().encoded() not in {base, mine.encoded()}:
+            raise ConcurrencyError(
+                "policy",
+                message="another process also changed the rules of the store; nothing was saved",
+            )
+
+    def _take_policy(self, rows: Rows) -> None:
+        mine, base = Policy.read(rows), rows.fact(_BASE_POLICY)
+        if mine is None or base is None or mine.encoded() == base:
+            self._policy().write(rows)
+        rows.state(_BASE_POLICY, self._policy().encoded())
+
+    def _policy(self) -> Policy:
+        return Policy(Prefixes(self.head.read_only), self.head.audit, self.head.keep_versions)
+
+    def _take(self, group: Group, entry: FileEntry) -> None:
+        rows, path = group.rows, entry.path
+        rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", path, entry.sha)
+        if entry.sha:
+            there = rows.content(entry.sha) is not None
+            rows.put(FileRow(path, *entry[1:4], entry.revision, *entry[5:], int(not there)))
+        else:
+            rows.do("DELETE FROM file WHERE path = ?", path)
+            if entry.version:
+                rows.do(
+                    "INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)",
+                    *Version(path, entry.version, -entry.revision, "delete", "", 0, *entry[5:], ""),
+                )
+        group.changed[path] = None
+
+    def _merge(self, group: Group, entry: FileEntry) -> None:
+        """Have the messages that were added here follow those that were added there."""
+        rows = group.rows
+        known = brought_sha(rows, TRANSCRIPT)
+        base = (group.content(known, TRANSCRIPT) or b"") if known else None
+        began, here = decoded_messages(base), decoded_messages(group.state(TRANSCRIPT).data)
+        there = decoded_messages(self.theirs)
+        if began is None or here is None or there is None or here[: len(began)] != began:
+            raise ConcurrencyError(
+                TRANSCRIPT,
+                brought_sha(rows, TRANSCRIPT),
+                entry.sha,
+                message="another process saved other messages, and these do not continue them",
+            )
+        rows.keep(entry.sha, self.theirs or b"")
+        rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", TRANSCRIPT, entry.sha)
+        rows.put(FileRow(TRANSCRIPT, *entry[1:4], entry.revision, *entry[5:], 0))
+        group.found_as(TRANSCRIPT, self.theirs or b"")  # what this state follows
+        group.put(TRANSCRIPT, encoded_messages(there + here[len(began) :]), self, op="transcript")
+
+
+def _sent(rows: Rows) -> int:
+    return int(rows.fact("sent_revision", 0))
+
+
+def _unsent(rows: Rows) -> frozenset[str]:
+    """Return the paths that have a version that was not saved yet."""
+    found = rows.all("SELECT DISTINCT path FROM version WHERE revision > ?", _sent(rows))
+    return frozenset(path for (path,) in found)
+
+
+def _in_each_other(rows: Rows, theirs: Iterable[FileEntry], unsent: Iterable[str]) -> list[str]:
+    """Return the files of others that would have to be in a file here, or the other way round."""
+    here = {path for path in unsent if rows.file(path) is not None}
+    there = {entry.path for entry in theirs if entry.sha}
+    above = {folder: path for path in there for folder in _above(path)} if here else {}
+    found = {above[path] for path in here if path in above}
+    return sorted(found | {folder for path in here for folder in _above(path) if folder in there})
+
+
+def _above(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rsplit("/", 1)[0]
+        yield path
+
+
+def _both_changed(
+    group: Group, newest: dict[str, FileEntry], changed: list[str]
+) -> ConcurrencyError:
+    first = changed[0]
+    more = f", and {len(changed) - 1:,} more" if changed[1:] else ""
+    return ConcurrencyError(
+        first,
+        brought_sha(group.rows, first),
+        newest[first].sha,
+        message=f"another process saved this file first{more}; nothing was saved",
+        hint="Refresh with discard= for these files, read them again, and repeat the change.",
+    )
+
+
+_BASE_POLICY = "brought_policy"
+_ATTEMPTS = "attempts"
+
+
+def brought_sha(rows: Rows, path: str) -> str:
+    """Return what a file was there when it was last brought or taken in; empty for nothing."""
+    found: str | None = rows.one("SELECT sha FROM brought WHERE path = ?", path)
+    return found or ""
+
+
+@dataclass
+class Leaving:
+    """What a save brings."""
+
+    contents: Contents
+    data: dict[str, bytes]
+    revision: int
+    """Local, up to which changes are in it."""
+
+    event: int
+    """Local, up to which events are in it."""
+
+    transcript: bytes | None = None
+
+
+def leaving(rows: Rows, head: Head, *, versions: bool) -> Leaving:
+    """Return what changed here since it was last brought, numbered to follow a head."""
+    sent, until = rows.fact("sent_revision", 0), rows.fact("revision", 0)
+    last_event = rows.one("SELECT max(seq) FROM event") or 0
+    found = Leaving(Contents(), {}, until, last_event)
+    revision = head.revision
+    paths: dict[str, int] = {}
+    unsent = "SELECT * FROM version WHERE revision > ? AND revision <= ? ORDER BY revision"
+    moments = set[tuple[str, str]]()
+    for row in rows.all(unsent, sent, until):
+        version = Version(*row)
+        moments.add((version.path, version.at))
+        revision += 1
+        paths[version.path] = revision
+        found.contents.versions.append(list(version._replace(revision=revision)))
+        if versions and version.sha:
+            _add(rows, found, version.sha)
+    for path, number in paths.items():
+        found.contents.files.append(_entry(rows, path, number))
+        if path == TRANSCRIPT:
+            found.transcript = rows.content(found.contents.files[-1].sha)
+        if found.contents.files[-1].sha:
+            _add(rows, found, found.contents.files[-1].sha)
+    for (line,) in rows.all(
+        "SELECT line FROM event WHERE seq > ? AND seq <= ? ORDER BY seq",
+        rows.fact("sent_event", 0),
+        last_event,
+    ):
+        event = json.loads(line)
+        # Not those of changes that were given up, since others were first.
+        if "version" not in event or (event["path"], event["ts"]) in moments:
+            found.contents.events.append(line)
+    return found
+
+
+def _add(rows: Rows, found: Leaving, sha: str) -> None:
+    """Have a content brought that is not there yet."""
+    if rows.one("SELECT 1 FROM spot WHERE sha = ?", sha) is None:
+        data = rows.content(sha)
+        if data is not None:
+            found.data[sha] = data
+
+
+def _entry(rows: Rows, path: str, revision: int) -> FileEntry:
+    row = rows.file(path)
+    if row is not None:
+        return FileEntry(
+            path, row.sha, row.bytes, row.version, revision, row.at, row.actor, row.reason
+        )
+    last = rows.version(path, rows.last_version(path))
+    at, actor, reason = (last.at, last.actor, last.reason) if last else ("", "", "")
+    return FileEntry(path, "", 0, rows.last_version(path), revision, at, actor, reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A save that was begun, noted before anything is written: its outcome may stay unknown.
+
+    Whoever asks next finds out, by its nonce, whether it was done.
+    """
+
+    nonce: str
+    base: str
+    """The nonce of the head it follows; empty where it is the first."""
+
+    store: str
+    revision: int
+    """Of the head that it makes."""
+
+    until: int
+    """Local, up to which changes are in it."""
+
+    event: int
+    """Local, up to which events are in it."""
+
+    files: list[tuple[str, str]]
+    """The paths in it, each with its SHA-256, which is empty for a deleted one."""
+
+    spots: dict[str, Spot]
+    policy: str
+
+    @classmethod
+    def of(cls, base: str, after: Head, sent: Leaving, pack: str) -> "Attempt":
+        """Return the attempt to write a head, whose newest contents are in a pack."""
+        policy = Policy(Prefixes(after.read_only), after.audit, after.keep_versions)
+        return cls(
+            nonce=after.nonce,
+            base=base,
+            store=after.store,
+            revision=after.revision,
+            until=sent.revision,
+            event=sent.event,
+            files=[(entry.path, entry.sha) for entry in sent.contents.files],
+            spots={
+                sha: spot if spot.pack else spot._replace(pack=pack)
+                for sha, spot in sent.contents.spots.items()
+            },
+            policy=policy.encoded(),
+        )
+
+
+def attempts(rows: Rows) -> list[Attempt]:
+    """Return the saves whose outcome is not known, the oldest first."""
+    return [
+        Attempt(**{**noted, "spots": {sha: Spot(*spot) for sha, spot in noted["spots"].items()}})
+        for noted in json.loads(rows.fact(_ATTEMPTS, "[]"))
+    ]
+
+
+def note_attempts(rows: Rows, unknown: Iterable[Attempt]) -> None:
+    """Note the saves whose outcome is not known, in place of those noted before."""
+    rows.state(_ATTEMPTS, json.dumps([attempt.__dict__ for attempt in unknown]))
+
+
+@dataclass(kw_only=True)
+class Left:
+    """That a save arrived, noted in the working copy."""
+
+    attempt: Attempt
+    op: str = "save"
+    said: object = ""
+    actor: str = "agent"
+    reason: str = ""
+
+    def apply(self, group: Group) -> None:
+        """See ``Change``."""
+        rows = group.rows
+        for path, sha in self.attempt.files:
+            rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", path, sha)
+        for sha, spot in self.attempt.spots.items():
+            rows.do("INSERT OR REPLACE INTO spot VALUES (?, ?, ?, ?)", sha, *spot)
+        facts: dict[str, Any] = {
+            "sent_revision": self.attempt.until,
+            "sent_event": self.attempt.event,
+            "remote_revision": self.attempt.revision,
+            "remote_store": self.attempt.store,
+            _BASE_POLICY: self.attempt.policy,
+        }
+        for name, value in facts.items():
+            rows.state(name, value)
+        note_attempts(rows, ())

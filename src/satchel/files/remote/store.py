@@ -1,0 +1,575 @@
+"""A store in a remote place, and how a working copy follows it and brings its changes."""
+
+import hashlib
+import json
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from satchel.errors import (
+    ConcurrencyError,
+    MemoryStoreError,
+    StoreBusyError,
+    StoreExistsError,
+    TargetError,
+)
+from satchel.files import audit
+from satchel.files.commit import DAY, Collected, Committing, adopt_versions
+from satchel.files.manifest import Policy, Rows
+from satchel.files.paths import OWN, TRANSCRIPT, encoded
+from satchel.files.remote.gc import NOTHING, Collecting, Erased, remove
+from satchel.files.remote.objects import NotWritten, Objects, Taken
+from satchel.files.remote.packs import (
+    HEAD,
+    PACKS,
+    TOGETHER,
+    Contents,
+    FileEntry,
+    Head,
+    Segment,
+    merged,
+    packed,
+    read_index,
+    read_log,
+)
+from satchel.files.remote.pull import (
+    Arrive,
+    Attempt,
+    Leaving,
+    Left,
+    attempts,
+    leaving,
+    note_attempts,
+)
+from satchel.files.tree import LARGEST, is_plain
+from satchel.runtime.private_files import locked
+
+
+def adopt_remote(objects: Objects, store: Committing) -> bool:
+    """Copy all of it into a working copy, and take its files in; tell whether there was any."""
+    found = False
+    for name in objects.names():
+        if name.startswith(OWN):
+            continue
+        if not is_plain(name):
+            store.repairs.append(f"skipped, since it is not a valid path: {ascii(name)[1:-1]}")
+            continue
+        taken = objects.get(name)
+        if taken is None or len(taken.data) > LARGEST:
+            continue
+        try:
+            store.tree.place(name, taken.data)
+        except MemoryStoreError as error:
+            store.repairs.append(f"skipped: {error}")
+            continue
+        found = True
+    if found:
+        with store.manifest.committing() as rows:
+            if rows.one("SELECT count(*) FROM event") == 0:
+                audit.adopt(rows, store.tree)
+            if rows.one("SELECT count(*) FROM version") == 0:
+                _adopt_history(rows, store)
+    return found
+
+
+def _adopt_history(rows: Rows, store: Committing) -> None:
+    """Take over the versions; a place that has some keeps those that are written from now on."""
+    before = rows.fact("revision", 0)
+    store.repairs += adopt_versions(rows, store.tree)
+    after = rows.fact("revision", 0)
+    rows.state("adopted_revision", after)
+    if after > before:
+        replace(store.policy, keep_versions=True).write(rows)
+
+
+RECENT = 16
+
+
+def first_head(policy: Policy) -> Head:
+    """Return the head of a store in which there is nothing yet."""
+    return Head(
+        store=secrets.token_hex(16),
+        nonce=secrets.token_hex(16),
+        revision=0,
+        clock=0,
+        audit_seq=0,
+        audit_head="",
+        read_only=policy.read_only.paths,
+        audit=policy.audit,
+        keep_versions=policy.keep_versions,
+    )
+
+
+def followed(head: Head) -> Head:
+    """Return a head that follows another, with a nonce of its own, and those before it."""
+    recent = (*head.recent, head.nonce)[-RECENT:]
+    return replace(head, nonce=secrets.token_hex(16), recent=recent)
+
+
+def chained(head: Head, sent: Leaving) -> Head:
+    """Return the head after what is sent, whose events are chained to those before them."""
+    seq, prev = head.audit_seq, head.audit_head
+    lines = []
+    for line in sent.contents.events:
+        seq += 1
+        said = {**json.loads(line), "seq": seq, "prev": prev}
+        lines.append(json.dumps(said, sort_keys=True))
+        prev = hashlib.sha256(lines[-1].encode()).hexdigest()
+    sent.contents.events = lines
+    return replace(
+        followed(head),
+        revision=max(head.revision + 1, head.revision + len(sent.contents.versions)),
+        clock=max(head.clock, time.time_ns() // 1_000),
+        audit_seq=seq,
+        audit_head=prev,
+    )
+
+
+def unchained(head: Head, events: Iterable[str]) -> tuple[int, list[str]]:
+    """Return how many events there are, and where they do not follow one another to the head."""
+    problems = list[str]()
+    prev, seq = "", 0
+    for line in events:
+        said = json.loads(line)
+        seq += 1
+        if said.get("prev") != prev or said.get("seq") != seq:
+            problems.append(f"event {seq} does not follow the one before it")
+        prev = hashlib.sha256(line.encode()).hexdigest()
+    if head.audit_head != prev:
+        problems.append("the last event differs from the one written last")
+    return seq, problems
+
+
+_MOST_TRIES = 60
+_MOST_ASKED = 6
+_LONGEST_PAUSE = 0.2
+_EMPTY = b"[]"
+
+_probed: dict[str, bool] = {}
+
+_Found = tuple[Head, str]
+_Done = TypeVar("_Done")
+
+
+class RemotePlace:
+    """A store in a remote place.
+
+    Args:
+        address: Its name.
+        objects: What is there.
+    """
+
+    folder: Path | None = None
+
+    def __init__(self, address: str, objects: Objects) -> None:
+        self.address = address
+        self.objects = objects
+
+    def is_at(self, root: Path) -> bool:
+        """Tell whether the place is this folder."""
+        del root
+        return False
+
+    def exists(self) -> bool:
+        """Tell whether there is a store, also one that something else made."""
+        for name in (HEAD, TRANSCRIPT):
+            if self.objects.get(name) is not None:
+                return True
+        # Packs without a head are those of somebody who is just making a store here.
+        return any(not name.startswith(f"{OWN}/") for name in self.objects.names())
+
+    def create(self, policy: Policy) -> None:
+        """Make an empty store.
+
+        Raises:
+            MemoryStoreError: If there is one.
+            TargetError: If the place ignores conditions, so that writers would lose writes.
+        """
+        if self.exists():
+            raise StoreExistsError(self.address)
+        self._require_conditions()
+        head = first_head(policy)
+        entry = FileEntry(
+            TRANSCRIPT, hashlib.sha256(_EMPTY).hexdigest(), len(_EMPTY), 1, 1, "", "", ""
+        )
+        contents = Contents(files=[entry])
+        segment, data = packed(contents, {entry.sha: _EMPTY}, 0)
+        self.objects.put(PACKS + segment.name, data)
+        head = replace(head, revision=1, segments=(segment,))
+        if not self._advance(head, None):
+            raise StoreExistsError(self.address)
+        self.objects.put(TRANSCRIPT, _EMPTY)
+
+    def _require_conditions(self) -> None:
+        shared = self.objects.shared
+        if shared not in _probed:
+            _probed[shared] = self.objects.probe()
+        if not _probed[shared]:
+            raise TargetError(
+                "the service ignores conditional writes, so concurrent writers would overwrite "
+                "each other",
+                file=self.address,
+                hint="Use a service that supports If-Match and If-None-Match.",
+            )
+
+    def load_into(self, store: Committing, policy: Policy) -> None:
+        """Have a working copy know what is there; contents come when they are read.
+
+        Raises:
+            TargetError: If the place does not answer.
+        """
+        store.fetch = lambda sha, path: self.content(store, sha, path)
+        del policy
+        # What both changed stays as it is here until somebody saves or decides: see ``refresh``.
+        with self._alone(store), suppress(ConcurrencyError):
+            self._steadily(lambda found: self._taken(store, found))
+
+    def refresh(self, store: Committing, discard: frozenset[str]) -> None:
+        """Take in what others saved.
+
+        Raises:
+            ConcurrencyError: If both changed a file whose changes here are not to be given up.
+        """
+        with self._alone(store):
+            self._steadily(lambda found: self._taken(store, found, discard))
+
+    @staticmethod
+    def _alone(store: Committing) -> AbstractContextManager[None]:
+        """Let nobody else bring this working copy up to date, or save it, meanwhile."""
+        return locked(store.tree.root / OWN / "bring.lock")
+
+    def _taken(
+        self, store: Committing, found: _Found | None, discard: frozenset[str] | None = None
+    ) -> None:
+        """Take in what is there; where nobody saved yet, and this is not asked again, files."""
+        if found is not None:
+            self._follow(store, found[0], discard or frozenset())
+        elif discard is None:
+            adopt_remote(self.objects, store)
+
+    def bring(self, store: Committing) -> None:
+        """Save what changed here.
+
+        Raises:
+            ConcurrencyError: If somebody else changed a file that was changed here.
+            StoreBusyError: If others saved again and again just before.
+            TargetError: If the place does not answer, or ignores conditions.
+        """
+        self._require_conditions()
+        with self._alone(store):
+            for number in range(_MOST_TRIES):
+                if self._steadily(lambda found: self._brought(store, found)):
+                    return
+                _pause(number)
+        raise self._busy()
+
+    def _steadily(self, do: Callable[[_Found | None], _Done]) -> _Done:
+        """Do something with the head; again, where others advanced it and removed what it names."""
+        for number in range(_MOST_TRIES):
+            found = self._head()
+            try:
+                return do(found)
+            except TargetError:
+                now = self._head()
+                if found is None or now is None or now[0].nonce == found[0].nonce:
+                    raise
+                _pause(number)
+        raise self._busy()
+
+    def _busy(self) -> StoreBusyError:
+        return StoreBusyError("other processes keep saving", file=self.address, hint="Try again.")
+
+    def _brought(self, store: Committing, found: _Found | None) -> bool:
+        head, tag = found if found is not None else (first_head(store.policy), None)
+        if found is not None:  # else the store may become that of somebody who begins it now
+            self._follow(store, head, frozenset())
+        policy = store.policy
+        with store.manifest.looking() as rows:
+            sent = leaving(rows, head, versions=policy.keep_versions)
+            chain = (rows.fact("policy_read_only", "[]"), policy.audit, policy.keep_versions)
+        rules = (tuple(json.loads(chain[0])), chain[1], chain[2])
+        same = (head.read_only, head.audit, head.keep_versions) == rules
+        if not sent.contents.files and not sent.contents.events and same and found is not None:
+            return True
+        after = chained(head, sent)
+        sent.contents.saves.append(after.nonce)
+        segment, data = packed(sent.contents, sent.data, 0)
+        segment = segment._replace(revision=max(after.revision, segment.revision))
+        self.objects.put(PACKS + segment.name, data)
+        after = replace(
+            after,
+            read_only=rules[0],
+            audit=rules[1],
+            keep_versions=rules[2],
+            segments=self._tidied((*head.segments, segment)),
+        )
+        attempt = Attempt.of("" if found is None else head.nonce, after, sent, segment.name)
+        with store.manifest.committing() as rows:
+            note_attempts(rows, (*attempts(rows), attempt))
+        if not self._advance(after, tag):
+            return False
+        store.do(Left(attempt=attempt))
+        if sent.transcript is not None:
+            self.objects.put(TRANSCRIPT, sent.transcript)
+        return True
+
+    def _advance(self, head: Head, tag: str | None) -> bool:
+        """Make a head the one that counts; tell whether it is."""
+        data = head.encoded()
+        try:
+            if tag is None:
+                self.objects.create(HEAD, data)
+            else:
+                self.objects.replace(HEAD, data, tag)
+        except NotWritten as error:
+            found = self._asked_again()
+            if found is not None and head.nonce in {found[0].nonce, *found[0].recent}:
+                return True  # only the answer was lost, whoever came after
+            if (None if found is None else found[1]) == tag:
+                raise TargetError(
+                    f"the head was not written: {error}", file=self.address, hint="Try again."
+                ) from error
+            return False
+        return True
+
+    def _asked_again(self) -> _Found | None:
+        """Return the head after an answer that was lost, for which the service may need a moment.
+
+        Raises:
+            TargetError: If it stays silent. Whether something was written is found out by the next
+                who saves or refreshes the working copy.
+        """
+        for number in range(_MOST_ASKED):
+            with suppress(TargetError):
+                return self._head()
+            _pause(number)
+        return self._head()
+
+    def _settle(self, store: Committing, head: Head) -> None:
+        """Find out what became of saves whose answer was lost, or whose writer was killed."""
+        with store.manifest.looking() as rows:
+            unknown = attempts(rows)
+        if not unknown:
+            return
+        # What follows this very head may still arrive; what follows an older one did or never will.
+        waiting = [attempt for attempt in unknown if attempt.base == head.nonce]
+        settled = [attempt for attempt in unknown if attempt.base != head.nonce]
+        done = self._done_there(settled, head)
+        if done is not None:
+            store.do(Left(attempt=done))
+        if settled:
+            with store.manifest.committing() as rows:
+                note_attempts(rows, waiting)
+
+    def _done_there(self, settled: list[Attempt], head: Head) -> Attempt | None:
+        """Return the one of some saves that a head follows; there is at most one, or none."""
+        recent = {head.nonce, *head.recent}
+        for attempt in settled:
+            if attempt.nonce in recent:
+                return attempt
+        since = min((attempt.revision for attempt in settled), default=0)
+        if head.revision < since or len(head.recent) < RECENT:
+            return None
+        for segment in head.segments:
+            if segment.revision >= since:
+                saves = set(self._log(segment).saves)
+                for attempt in settled:
+                    if attempt.nonce in saves:
+                        return attempt
+        return None
+
+    def _tidied(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+        """Return the packs to name, several of one level put into one where there are enough."""
+        for level in sorted({one.level for one in segments}):
+            same = [one for one in segments if one.level == level]
+            if len(same) >= TOGETHER:
+                parts = [(one, self._part(one, one.start, one.known + one.log)) for one in same]
+                segment, data = merged(parts)
+                self.objects.put(PACKS + segment.name, data)
+                at = segments.index(same[0])
+                rest = [one for one in segments if one.level != level]
+                return (*rest[:at], segment, *rest[at:])
+        return segments
+
+    def _follow(self, store: Committing, head: Head, discard: frozenset[str]) -> None:
+        """Take in what a head has that the working copy does not know."""
+        with store.manifest.looking() as rows:
+            known, of = rows.fact("remote_revision", -1), rows.fact("remote_store")
+            moved = rows.fact("remote_collected", 0) != head.collected
+        if of is not None and of != head.store and head.segments:
+            raise MemoryStoreError("this is a working copy of another store", file=self.address)
+        self._settle(store, head)
+        with store.manifest.looking() as rows:
+            known = rows.fact("remote_revision", -1)
+        if known >= head.revision and not discard and not moved:
+            return
+        contents = Contents()
+        files: dict[str, FileEntry] = {}
+        for segment in head.segments:
+            if segment.revision > known or discard or moved:
+                one = read_index(segment, self._part(segment, segment.start, segment.known))
+                files.update({entry.path: entry for entry in one.files})
+                contents.spots.update(one.spots)
+        contents.files = list(files.values())
+        change = Arrive(head=head, contents=contents, discard=discard, moved=moved)
+        if known >= 0 and TRANSCRIPT in files and files[TRANSCRIPT].revision > known:
+            spot = contents.spots.get(files[TRANSCRIPT].sha)
+            change.theirs = (
+                None if spot is None else self.objects.part(PACKS + spot.pack, *spot[1:])
+            )
+        store.do(change)
+
+    def _part(self, segment: Segment, start: int, length: int) -> bytes:
+        return self.objects.part(PACKS + segment.name, start, length)
+
+    def _head(self) -> tuple[Head, str] | None:
+        found: Taken | None = self.objects.get(HEAD)
+        return None if found is None else (Head.decoded(found.data, self.address), found.tag)
+
+    def content(self, store: Committing, sha: str, path: str) -> bytes | None:
+        """Return a content by its digest; None where it is not known there.
+
+        Raises:
+            MemoryStoreError: If it is not what it has to be.
+        """
+        with store.manifest.looking() as rows:
+            spot = next(rows.all("SELECT pack, start, length FROM spot WHERE sha = ?", sha), None)
+        if spot is None:
+            return None
+        try:
+            data = self.objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
+        except TargetError:
+            data = self._moved(sha)
+        if hashlib.sha256(data).hexdigest() != sha:
+            raise MemoryStoreError("the content of this file is damaged there", path=path)
+        return data
+
+    def _moved(self, sha: str) -> bytes:
+        """Return a content that was brought to another pack since the head was read.
+
+        Raises:
+            TargetError: If it is nowhere, since no file has it any more.
+        """
+        found = self._head()
+        for segment in found[0].segments if found is not None else ():
+            index = read_index(segment, self._part(segment, segment.start, segment.known))
+            if sha in index.spots:
+                spot = index.spots[sha]
+                return self.objects.part(PACKS + spot.pack, *spot[1:])
+        raise TargetError(
+            "another process replaced this text, and it is no longer stored",
+            file=self.address,
+            hint="Refresh the store.",
+        )
+
+    def erase(self, path: str, until: int) -> None:
+        """Leave nothing of the texts that a path had; see ``Place``."""
+        versions = f"versions/{encoded(path)}/"
+        for name in list(self.objects.names()):  # of before, in the page's layout
+            if name == path or name.startswith(versions):
+                self.objects.remove(name)
+        self.collect(erased=(path, until))
+
+    def collect(self, grace: float = DAY, erased: Erased = NOTHING) -> Collected:
+        """Remove packs that nothing refers to; see ``collecting``.
+
+        Args:
+            grace: Seconds for which readers may go on with an older head.
+            erased: What nothing is to be left of; its packs go at once.
+
+        Raises:
+            StoreBusyError: If others saved again and again just before.
+            TargetError: If the place does not answer, or ignores conditions.
+        """
+        self._require_conditions()
+        for number in range(_MOST_TRIES):
+            done = self._steadily(lambda found: self._collected(found, grace, erased))
+            if done is not None:
+                return done
+            _pause(number)
+        raise self._busy()
+
+    def _collected(self, found: _Found | None, grace: float, erased: Erased) -> Collected | None:
+        if found is None:
+            return Collected(0, 0, 0)
+        head, tag = found
+        plan = Collecting(self.objects, head, erased).plan(grace)
+        if plan.head != head and not self._advance(followed(plan.head), tag):
+            return None
+        gone = remove(self.objects, plan.due)
+        return Collected(gone, len(plan.head.condemned) - gone, plan.rewritten)
+
+    def laid_open(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the bytes of everything that is there."""
+        for name in self.objects.names():
+            found = self.objects.get(name)
+            if found is not None:
+                yield f"{self.address}/{name}", found.data
+
+    def standing(self) -> tuple[str, int] | None:
+        """Return which store is there, and up to which change it was saved."""
+        found = self._head()
+        return None if found is None else (found[0].store, found[0].revision)
+
+    def versions(self, since: int = -1) -> list[list[Any]]:
+        """Return the versions that were saved after a change, in order, as lists."""
+        return self._steadily(
+            lambda found: [
+                version
+                for segment in (found[0].segments if found is not None else ())
+                if segment.revision > since
+                for version in self._log(segment).versions
+                if version[2] > since
+            ]
+        )
+
+    def load_history(self, store: Committing) -> None:
+        """Have a working copy know the versions that were saved."""
+        versions = self.versions()
+        with store.manifest.committing() as rows:
+            for one in versions:
+                one[2] = -one[2]  # numbered there
+                rows.do("INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)", *one)
+
+    def tail(self, store: Committing, number: int) -> list[dict[str, Any]]:
+        """Return the last events: those saved, and those since that are only here."""
+        with store.manifest.looking() as rows:
+            sent = rows.fact("sent_event", 0)
+            lines = [
+                line
+                for (line,) in rows.all(
+                    "SELECT line FROM event WHERE seq > ? ORDER BY seq DESC LIMIT ?", sent, number
+                )
+            ]
+        there = self._steadily(lambda found: self._last(found, number - len(lines)))
+        return [json.loads(line) for line in reversed([*lines, *there][:number])]
+
+    def _last(self, found: _Found | None, number: int) -> list[str]:
+        """Return the last events that were saved, the newest first."""
+        lines: list[str] = []
+        for segment in reversed(found[0].segments if found is not None else ()):
+            if len(lines) >= number:
+                break
+            if segment.events:
+                lines += reversed(self._log(segment).events[len(lines) - number :])
+        return lines
+
+    def examine(self) -> tuple[int, list[str]] | None:
+        """Return how many events there are, and what is wrong with their chain."""
+        return self._steadily(lambda found: (0, []) if found is None else self._examined(found[0]))
+
+    def _examined(self, head: Head) -> tuple[int, list[str]]:
+        return unchained(head, (line for one in head.segments for line in self._log(one).events))
+
+    def _log(self, segment: Segment) -> Contents:
+        return read_log(segment, self._part(segment, segment.start + segment.known, segment.log))
+
+
+def _pause(number: int) -> None:
+    """Wait a little: others were first, and not all are to come again at the same moment."""
+    time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**number)))  # noqa: S311

@@ -1,0 +1,94 @@
+"""Methods that are called as they are, and awaited through ``.aio``.
+
+What is awaited runs in one of a few threads of our own: as many as writes are put on the disk
+together, so that a hundred writes awaited at once cost a few commits and not a hundred.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+
+from satchel.runtime.processes import in_child
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+_THREADS = 32
+
+
+class _Threads:
+    """The threads, begun when first needed, and anew in a child: it has none of its parent's."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        in_child(self.forget)
+
+    def forget(self) -> None:
+        self._pool = None
+
+    def __call__(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="satchel-files")
+        return self._pool
+
+
+_threads = _Threads()
+
+
+async def awaited(call: Callable[[], R]) -> R:
+    """Return what a call returns, made in another thread."""
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    return await loop.run_in_executor(
+        _threads(), cast("Callable[[], R]", partial(context.run, call))
+    )
+
+
+class Both(Generic[P, R]):
+    """A bound method in both forms."""
+
+    __slots__ = ("__wrapped__", "_bound")
+
+    def __init__(self, function: Callable[..., R], bound: Any) -> None:
+        self.__wrapped__ = function
+        self._bound = bound
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do it now; the caller waits."""
+        leave = getattr(self._bound, "leave", None)
+        if leave is not None:
+            leave(self.__wrapped__.__name__)
+        return self.__wrapped__(self._bound, *args, **kwargs)
+
+    def aio(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+        """Do it in another thread, and be awaited. One that is cancelled may still be done."""
+        return awaited(lambda: self(*args, **kwargs))
+
+
+class both(Generic[S, P, R]):  # noqa: N801 - a decorator
+    """Make a method one that also has ``.aio``."""
+
+    def __init__(self, function: Callable[Concatenate[S, P], R]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__isabstractmethod__ = False
+
+    def __get__(self, instance: S | None, owner: type[S] | None = None) -> Both[P, R]:
+        """Return it, bound to an object."""
+        return Both(self.function, instance)
+
+
+class both_of_class(Generic[S, P, R]):  # noqa: N801 - a decorator
+    """Make a class method one that also has ``.aio``."""
+
+    def __init__(self, function: Callable[Concatenate[type[S], P], R]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: S | None, owner: type[S]) -> Both[P, R]:
+        """Return it, bound to a class."""
+        return Both(self.function, owner)

@@ -1,0 +1,383 @@
+"""The folder that memory files are seen in: each part of a path opened below the one before.
+
+No link is ever followed, on reading, writing or listing, and a file that has a second name
+somewhere is not taken for ours. A file is replaced by renaming, so nobody reads half of one. What
+is written here is a copy of what the manifest says and is not forced to the disk: after a power
+loss it is put right from there.
+"""
+
+import errno
+import itertools
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from satchel.errors import MemoryStoreError, SatchelError
+from satchel.files.paths import MOST_PARTS, OWN, checked, is_own, is_reserved
+from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER
+
+LARGEST = 64 << 20
+"""Bytes in one memory file; what is larger is no text for a model."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DRAFTS = f"{OWN}/drafts"
+
+
+class Tree:
+    """A store's folder, held open. It may be used from several threads.
+
+    Args:
+        root: The folder; made, its owner's alone, when it is not there.
+
+    Raises:
+        MemoryStoreError: If it, or what the store keeps in it, is a link or no folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._numbers = itertools.count()
+        self._root = self._drafts = -1
+        try:
+            root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            self._root = os.open(root, _DIRECTORY)
+            os.close(self._folder(OWN.split("/"), make=True))
+            for folder in ("audit", "versions"):  # made when something is written to them
+                with suppress(FileNotFoundError):
+                    os.close(self._folder([folder]))
+            self._drafts = self._folder(_DRAFTS.split("/"), make=True)
+        except OSError as error:
+            self.close()
+            raise _refused(root.name, error, file=str(root)) from error
+        except SatchelError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the descriptors back; a second time does nothing."""
+        for handle in (self._root, self._drafts):
+            if handle >= 0:
+                os.close(handle)
+        self._root = self._drafts = -1
+
+    def read(self, path: str) -> bytes | None:
+        """Return the bytes at a path, None where there is nothing.
+
+        Raises:
+            MemoryStoreError: If there is a link on the way or at the end, a folder, or anything
+                but a file of one name; or if it is larger than a memory file can be.
+        """
+        *above, name = _parts(path)
+        try:
+            folder = self._folder(above)
+        except FileNotFoundError:
+            return None
+        try:
+            return _content(name, folder, path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _refused(path, error) from error
+        finally:
+            os.close(folder)
+
+    def kind(self, path: str) -> str | None:
+        """Return ``file`` or ``folder``, None where there is nothing.
+
+        Raises:
+            MemoryStoreError: If there is a link on the way, or at the end something else.
+        """
+        *above, name = _parts(path)
+        try:
+            folder = self._folder(above)
+        except FileNotFoundError:
+            return None
+        try:
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(folder)
+        if stat.S_ISDIR(mode):
+            return "folder"
+        if stat.S_ISREG(mode):
+            return "file"
+        raise MemoryStoreError(_OUTSIDE if stat.S_ISLNK(mode) else _ODD, path=path)
+
+    def place(self, path: str, data: bytes) -> None:
+        """Have these bytes at a path, whole; who holds the store's lock may do this."""
+        *above, name = _parts(path)
+        draft = f"{os.getpid()}-{next(self._numbers)}-{secrets.token_hex(4)}"
+        handle = os.open(draft, _NEW, PRIVATE_FILE, dir_fd=self._drafts)
+        try:
+            try:
+                _write(handle, data)
+            finally:
+                os.close(handle)
+            folder = self._folder(above, make=True)
+            try:
+                os.replace(draft, name, src_dir_fd=self._drafts, dst_dir_fd=folder)
+            finally:
+                os.close(folder)
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=self._drafts)
+            if isinstance(error, OSError):
+                raise _refused(path, error) from error
+            raise
+
+    def remove(self, path: str) -> None:
+        """Remove what is at a path, and folders above that are empty then."""
+        parts = _parts(path)
+        with suppress(OSError):
+            folder = self._folder(parts[:-1])
+            try:
+                os.unlink(parts[-1], dir_fd=folder)
+            finally:
+                os.close(folder)
+        for depth in range(len(parts) - 1, 0, -1):
+            try:
+                folder = self._folder(parts[: depth - 1])
+                try:
+                    os.rmdir(parts[depth - 1], dir_fd=folder)
+                finally:
+                    os.close(folder)
+            except OSError:
+                return
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder of files, and these; nothing else in it is touched."""
+        with suppress(FileNotFoundError):
+            folder = self._folder(_parts(path))
+            try:
+                for name in os.listdir(folder):  # noqa: PTH208 - a descriptor
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)
+        with suppress(OSError), self.within(path) as (above, name):
+            os.rmdir(name, dir_fd=above)
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed left; who holds the store's lock may do this."""
+        for name in os.listdir(self._drafts):  # noqa: PTH208 - a descriptor
+            os.unlink(name, dir_fd=self._drafts)
+
+    @contextmanager
+    def within(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Give the folder that holds a path, open, and the name in it.
+
+        Raises:
+            MemoryStoreError: If there is a link on the way.
+            FileNotFoundError: If there is no such folder, and none is to be made.
+        """
+        *above, name = _parts(path)
+        folder = self._folder(above, make=make)
+        try:
+            yield folder, name
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def opened(self, path: str, flags: int) -> Iterator[int]:
+        """Open one of the store's own files by its path, and close it after the block.
+
+        Raises:
+            MemoryStoreError: As ``read``.
+            FileNotFoundError: If it is not there and ``flags`` do not make it.
+        """
+        with self.within(path, make=bool(flags & os.O_CREAT)) as (folder, name):
+            try:
+                handle = os.open(name, flags | _READ, PRIVATE_FILE, dir_fd=folder)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise _refused(path, error) from error
+        try:
+            _sole(handle, path)
+            yield handle
+        finally:
+            os.close(handle)
+
+    def files(self, prefix: str = "", odd: list[str] | None = None) -> list[str]:
+        """Return the paths of all files in a folder and below, in no order.
+
+        What the store keeps for itself is left out, and links, pipes and the like.
+
+        Args:
+            prefix: The folder; empty for the whole.
+            odd: Receives names of files that cannot be paths.
+
+        Raises:
+            MemoryStoreError: If a link leads to the folder.
+        """
+        found: list[str] = []
+        if prefix and is_reserved(prefix):
+            return found
+        try:
+            start = self._folder(_parts(prefix) if prefix else [])
+        except FileNotFoundError:
+            return found
+        except MemoryStoreError:
+            if prefix and self.kind(prefix) == "file":
+                return found
+            raise
+        _walk(start, prefix + "/" if prefix else "", found, [] if odd is None else odd)
+        return found
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in one of the store's own folders, sorted; none where it is not there.
+
+        Raises:
+            MemoryStoreError: If there is a link on the way, or a file.
+        """
+        try:
+            handle = self._folder(folder.split("/"))
+        except FileNotFoundError:
+            return []
+        try:
+            return sorted(os.listdir(handle))  # noqa: PTH208 - of a descriptor
+        finally:
+            os.close(handle)
+
+    def _folder(self, parts: list[str], *, make: bool = False) -> int:
+        """Return the descriptor of a folder, which the caller closes.
+
+        Raises:
+            MemoryStoreError: If there is a link on the way, or a file.
+            FileNotFoundError: If there is none.
+        """
+        handle = os.open(".", _DIRECTORY, dir_fd=self._root)
+        for part in parts:
+            try:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, PRIVATE_FOLDER, dir_fd=handle)
+                below = os.open(part, _DIRECTORY, dir_fd=handle)
+            except FileNotFoundError:
+                os.close(handle)
+                raise
+            except OSError as error:
+                try:
+                    raise _refused_folder("/".join(parts), part, handle, error) from error
+                finally:
+                    os.close(handle)
+            os.close(handle)
+            handle = below
+        return handle
+
+
+_OUTSIDE = "the path contains a symbolic link, which could lead outside the memory root"
+_ODD = "not a regular file"
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path, none of which leads up: also not in a manifest of somebody's.
+
+    Raises:
+        MemoryStoreError: If one does.
+    """
+    parts = path.split("/")
+    if not {"", ".", ".."}.isdisjoint(parts) or "\0" in path:
+        raise MemoryStoreError("the path is outside the memory root", path=ascii(path))
+    return parts
+
+
+def _content(name: str, folder: int, path: str) -> bytes:
+    handle = os.open(name, _READ, dir_fd=folder)
+    try:
+        size = _sole(handle, path).st_size
+        if size > LARGEST:
+            raise MemoryStoreError(f"a memory file can have at most {LARGEST:,} bytes", path=path)
+        data = os.read(handle, size + 1)
+        while len(data) <= LARGEST and (more := os.read(handle, 1 << 20)):
+            data += more
+        return data
+    finally:
+        os.close(handle)
+
+
+def _sole(handle: int, path: str) -> os.stat_result:
+    found = os.fstat(handle)
+    if stat.S_ISDIR(found.st_mode):
+        raise MemoryStoreError("this is a folder", path=path)
+    if not stat.S_ISREG(found.st_mode):
+        raise MemoryStoreError(_ODD, path=path)
+    if found.st_nlink > 1:
+        raise MemoryStoreError(
+            "this file has another hard link, which may be outside the memory root",
+            path=path,
+            hint="Replace it with a copy.",
+        )
+    return found
+
+
+def _write(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _walk(handle: int, prefix: str, found: list[str], odd: list[str]) -> None:
+    """Add the files in an open folder, which is closed."""
+    folders: list[str] = []
+    try:
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                name = entry.name
+                if not prefix and is_reserved(name):
+                    if not is_own(name):  # of another case: no path, and not ours either
+                        odd.append(name)
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                elif entry.is_file(follow_symlinks=False):
+                    path = prefix + name
+                    (found if is_plain(path) else odd).append(path)
+        for name in folders if prefix.count("/") < MOST_PARTS else []:
+            # A folder that is gone, or a link now, is not listed.
+            with suppress(OSError):
+                _walk(os.open(name, _DIRECTORY, dir_fd=handle), f"{prefix}{name}/", found, odd)
+    finally:
+        os.close(handle)
+
+
+def is_plain(path: str) -> bool:
+    """Tell whether a name in the folder is a path as it is kept."""
+    if path.isascii() and path.isprintable() and "\\" not in path:
+        return True
+    try:
+        return checked(path) == path
+    except MemoryStoreError:
+        return False
+
+
+def _refused_folder(path: str, part: str, within: int, error: OSError) -> MemoryStoreError:
+    """Return the error for a part of a path that is no folder."""
+    if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+        with suppress(OSError):
+            mode = os.stat(part, dir_fd=within, follow_symlinks=False).st_mode
+            if not stat.S_ISLNK(mode):
+                return MemoryStoreError(f"{part!a} is a file, not a folder", path=path)
+        return MemoryStoreError(_OUTSIDE, path=path)
+    return _refused(path, error)
+
+
+def _refused(path: str, error: OSError, **place: str) -> MemoryStoreError:
+    if error.errno in {errno.ELOOP, errno.EMLINK}:
+        return MemoryStoreError(_OUTSIDE, path=path, **place)
+    if error.errno == errno.EISDIR:
+        return MemoryStoreError("this is a folder", path=path, **place)
+    if error.errno in {errno.ENXIO, errno.ENODEV}:
+        return MemoryStoreError(_ODD, path=path, **place)
+    if error.errno == errno.ENOTDIR:
+        return MemoryStoreError(
+            "a file or a symbolic link exists where a folder is needed", path=path, **place
+        )
+    return MemoryStoreError(
+        f"refused by the operating system: {error.strerror or error}", path=path, **place
+    )

@@ -1,0 +1,652 @@
+"""Records as the rows of an agent file.
+
+What names another record names it as the file does: by the id that it came with, or its own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.sealed_records import Sealed
+from satchel.formats._aletheia.branches import (
+    AFTER,
+    AT,
+    BEFORE,
+    CHECKPOINT,
+    FORKED,
+    INCLUDED,
+    MEMORIES,
+    SESSION,
+    WAS_FORKED,
+)
+from satchel.formats._aletheia.conversations import ABOUT, TIMELINE
+from satchel.formats._aletheia.rows import (
+    identity_of,
+    is_path,
+    row_of_edge,
+    row_of_entry,
+    row_of_node,
+    said_of_origin,
+    with_vector,
+)
+from satchel.formats._aletheia.schema import (
+    BINARY,
+    KINDS,
+    NOTE,
+    PARTS,
+    RECORD,
+    SUMMARY,
+    WORKING,
+    Row,
+)
+from satchel.formats._order import in_order
+from satchel.formats._own_vectors import Outgoing
+from satchel.model.entries import Entry
+from satchel.model.records import Edge, FileVersion, SessionEvent
+from satchel.model.times import read_time
+from satchel.model.type_info import resolved
+from satchel.model.values import Component
+from satchel.ports.losses import Report
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Strand, Strands
+
+
+def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> Row:
+    """Return a message as a row.
+
+    Args:
+        event: The message.
+        name: Its id in the file.
+        session: What that calls its conversation.
+        agent: Whose file it is.
+    """
+    origin, kept = said_of_origin(event.origin, f"{agent}/sessions", f"{session}/{name}")
+    row: Row = {"id": name, "role": event.role or ""}
+    if event.name is not None:
+        row["name"] = event.name
+    row["content"] = event.text if event.content is None else event.content
+    row["metadata"] = event.metadata
+    row |= {"createdAt": event.created_at} if event.created_at else {}
+    return _with_kept(row, kept, event, origin)
+
+
+def name_of(event: SessionEvent, record_id: str, session: str) -> str:
+    """Return what an event is called within its conversation.
+
+    Args:
+        event: The event.
+        record_id: Its record's id.
+        session: What the file calls its conversation.
+    """
+    found = event.origin.id if event.origin and event.origin.provider is not None else None
+    start = f"{session}/"
+    return found[len(start) :] if found and found.startswith(start) else record_id
+
+
+def row_of_start(event: SessionEvent, identity: str, name: str | None, agent: str) -> Row:
+    """Return a conversation as a row, without what comes after its start."""
+    origin, kept = said_of_origin(event.origin, f"{agent}/sessions", identity)
+    row: Row = {"id": identity}
+    row |= {"name": name} if name is not None else {}
+    row |= {"createdAt": event.created_at} if event.created_at else {}
+    row |= {"metadata": event.metadata} if event.metadata else {}
+    return _with_kept(row, kept, event, origin)
+
+
+def row_of_note(said: Any, created: str | None) -> Row:
+    """Return a note as a row."""
+    note = dict(said) if isinstance(said, dict) else {"content": str(said)}
+    kept = note.pop("createdAt", None)
+    note.pop("created_at", None)
+    when = kept if kept is not None and read_time(str(kept)) == created else created
+    return {**note, **({"createdAt": when} if when else {})}
+
+
+def _with_kept(row: Row, kept: Row, event: SessionEvent, origin: Row) -> Row:
+    kept = dict(kept)
+    text = kept.pop("createdAt", None)
+    if text is not None and (type(text) is not str or read_time(text) == event.created_at):
+        row["createdAt"] = text
+    if kept.get("id", "") is None:  # it had none
+        del kept["id"], row["id"]
+    if kept.get("content", "") is None:
+        del kept["content"]
+    row |= {name: part for name, part in kept.items() if name not in row}
+    more = {"origin": origin, "scope": event.scope, "sources": event.sources}
+    said = {name: msgspec.to_builtins(part) for name, part in more.items() if part}
+    return {**row, RECORD: said} if said else row
+
+
+def last_of(changes: Iterable[Row]) -> tuple[Row, list[Row]]:
+    """Return the working state and the summary that count, and all notes.
+
+    Args:
+        changes: Each with what a change said, and ``created_at``.
+    """
+    found, notes = dict[str, Any](), list[Row]()
+    for change in changes:
+        for member, name in (("workingState", WORKING), ("threadSummary", SUMMARY)):
+            if name in change:
+                found[member] = change[name]
+        if NOTE in change:
+            notes.append(row_of_note(change[NOTE], change.get("created_at")))
+    return found, notes
+
+
+class At(NamedTuple):
+    """An element of a conversation, as the file counts."""
+
+    session: str
+    """Key of the conversation that it was appended to."""
+
+    name: str
+    """The element's id in the file."""
+
+    number: int = 0
+    """Messages up to it."""
+
+    place: int = 0
+    """Messages and changes of state up to it."""
+
+
+class Talk:
+    """A conversation that is being written.
+
+    Args:
+        key: What its events name it by.
+        names: Its record's id, and its id in the file.
+        strand: Where its events are laid out.
+        event: Its record.
+    """
+
+    def __init__(
+        self, key: str, names: tuple[str, str], strand: Strand, event: SessionEvent
+    ) -> None:
+        self.key = key
+        self.start, self.identity = names
+        self.strand = strand
+        self.source: str | None = None
+        """Key of the conversation that it was forked from."""
+
+        self.parent: At | None = None
+        """What it goes on from, of a fork."""
+
+        self.until: str | None = None
+        """Id of that."""
+
+        self.number = self.place = 0
+        """Messages, and elements, up to its last one."""
+
+        self.event = event
+        self._name = event.name
+        self._archived = False
+        self._about: list[Row] = []
+        said = members(event)
+        self.beside: Row = {
+            member: said[name]
+            for member, name in (("workingState", KINDS[0]), ("threadSummary", KINDS[1]))
+            if name in said
+        }
+
+    def take(self, event: SessionEvent, record_id: str) -> None:
+        """Take what was said of it later: another name, or that it was put away."""
+        archived = members(event).get("archived")
+        said: Row = {"id": name_of(event, record_id, self.identity)}
+        said |= {"at": event.created_at} if event.created_at else {}
+        said |= {"name": event.name} if event.name is not None else {}
+        said |= {"archived": archived} if type(archived) is bool else {}
+        self._name = said.get("name", self._name)
+        self._archived = said.get("archived", self._archived)
+        self._about.append(said)
+
+    def row(self, agent: str) -> Row:
+        """What is written of it before its messages."""
+        made = row_of_start(self.event, self.identity, self._name, agent)
+        made |= {"archived": True} if self._archived else {}
+        if not self._about:
+            return made
+        if [{**one, "id": ""} for one in self._about] == [{"id": "", "archived": True}]:
+            return made
+        first = {"name": self.event.name} if self.event.name != self._name else {}
+        return {**made, RECORD: {**made.get(RECORD, {}), **first, ABOUT: self._about}}
+
+
+class Beside:
+    """What is kept beside the messages of one conversation, and when it changed.
+
+    Args:
+        talk: The conversation.
+        whole: Whether what is from before its fork comes as well.
+    """
+
+    def __init__(self, talk: Talk, *, whole: bool) -> None:
+        self._talk = talk
+        parent = None if whole else talk.parent
+        self._count = 0 if parent is None else parent.number
+        self._place = 0 if parent is None else parent.place
+        self._changes: list[Row] = []
+        self._changed: list[int] = []
+        """Places of the changes."""
+
+        self._moments: list[tuple[int, int, Row]] = []
+        self._shifts: dict[str, int] = {}
+        """By conversation: how much further its own counts are than the file's."""
+
+        self._is_plain = True
+
+    def take(self, owner: Talk, value: Row) -> None:
+        """Take the next event."""
+        said, kind = value["said"], value["event"]
+        state = said.get("state") or {}
+        step = state.get("step")
+        if kind != "checkpoint":
+            self._place += 1
+            if type(step) is int:
+                self._shifts.setdefault(owner.key, step - self._place)
+        if kind == "message":
+            self._count += 1
+            self._is_plain = self._is_plain and not self._moments
+            return
+        when: Row = {"id": value["name"]}
+        when |= {"at": said["created_at"]} if "created_at" in said else {}
+        when |= {} if owner is self._talk else {BEFORE: True}
+        if kind == "state":
+            change = {kind: state[kind] for kind in KINDS if kind in state}
+            self._changes.append({**change, "created_at": said.get("created_at")})
+            self._changed.append(self._place)
+            self._moment(self._place, {**when, "change": change})
+            self._is_plain = self._is_plain and _is_plain(self._changes)
+            return
+        point = {k: state[k] for k in ("why", "distillation") if k in state}
+        point |= {"name": said["name"]} if "name" in said else {}
+        place = self._place
+        if type(step) is int and owner.key in self._shifts:
+            place = max(0, min(place, step - self._shifts[owner.key]))
+        self._moment(place, {**when, "checkpoint": point})
+        self._is_plain = False
+
+    def members(self, *, is_fork: bool) -> Row:
+        """Return the members of the conversation's row."""
+        found, notes = last_of(self._changes)
+        found |= self._talk.beside
+        found |= {"notes": notes} if notes else {}
+        if self._is_plain and not is_fork:
+            return found
+        self._moments.sort(key=lambda one: one[:2])
+        return {**found, TIMELINE: [one for _, _, one in self._moments]}
+
+    def _moment(self, place: int, said: Row) -> None:
+        """Put a moment where it belongs: a point may be made long after what it points to."""
+        later = sum(1 for one in reversed(self._changed) if one > place)
+        first = self._place - len(self._changed) - self._count  # elements before all of these
+        after = place - first - (len(self._changed) - later)
+        is_point = int("checkpoint" in said)
+        self._moments.append((place, is_point, {"after": after, **said}))
+
+
+def members(event: SessionEvent) -> Row:
+    """Return what an event says of its place."""
+    return event.state if isinstance(event.state, dict) else {}
+
+
+def _is_plain(changes: list[Row]) -> bool:
+    """Tell whether the last change is one that a file without a timeline gives back as it was.
+
+    That has one change of the state, whose time it does not say, and then the notes.
+    """
+    last = changes[-1]
+    if NOTE in last:
+        return set(last) <= {NOTE, "created_at"}
+    return len(changes) == 1 and last.get("created_at") is None
+
+
+MOST_RECEIPTS = 10
+"""How many receipts of distillations a file has."""
+
+_NOT_SAID = {"id": "", "sessionId": ""}
+"""Of a receipt: what another file calls it and its conversation."""
+
+Name = Callable[[Sealed, str], str]
+"""Gives a record the id that it has in the file."""
+
+
+class Talks:
+    """The conversations of a set of records.
+
+    Args:
+        records: What is written.
+        agent: Whose file it is, or was where the agent came from.
+        report: Where is counted what has no place.
+        name: Gives records their ids in the file.
+        called: Is told what an event is called in the file.
+    """
+
+    def __init__(
+        self,
+        records: RecordSet,
+        agent: str,
+        report: Report,
+        name: Name,
+        called: Callable[[str, str], None],
+    ) -> None:
+        self._records = records
+        self._agent = agent
+        self._report = report
+        self._name = name
+        self._called = called
+        self._strands = Strands()
+        self._places = Keyed()
+        self._talks: dict[str, Talk] = {}
+        self._receipts: list[Row] = []
+        self._lay_out()
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._strands.close()
+        self._places.close()
+
+    def all(self) -> Iterator[Talk]:
+        """Yield the conversations, in the order in which they began."""
+        yield from self._talks.values()
+
+    def head(self, talk: Talk, *, whole: bool, alone: bool) -> Row:
+        """Return what is written of one before its messages.
+
+        Args:
+            talk: The conversation.
+            whole: Whether a fork has the messages from before it as well.
+            alone: Whether it is the only one that is written.
+        """
+        made, parent = talk.row(self._agent), talk.parent
+        source = self._talks.get(talk.source or "")
+        if parent is None or source is None:
+            return made
+        if alone:
+            reason = "its parent conversation is only referenced"
+            for name in ("event", "parent", "state", "session_event"):
+                self._report.lost(name, reason, example=talk.identity)
+            return {**made, WAS_FORKED: {SESSION: source.identity, AFTER: parent.number}}
+        said: Row = {SESSION: source.identity, AT: parent.name, AFTER: parent.number}
+        more = members(talk.event)
+        checkpoint = self._at(str(more.get("checkpoint", "")))
+        said |= {} if checkpoint is None else {CHECKPOINT: checkpoint.name}
+        said |= {MEMORIES: more["memories"]} if "memories" in more else {}
+        return {**made, FORKED: {**said, **({INCLUDED: True} if whole else {})}}
+
+    def messages(self, talk: Talk, *, whole: bool) -> Iterator[Row]:
+        """Yield the messages of one; with ``whole``, those from before it was forked first."""
+        for owner, value in self._elements(talk, whole=whole):
+            if value["event"] == "message":
+                event = msgspec.convert(value["said"], resolved(SessionEvent))
+                name = name_of(event, value["id"], owner.identity)
+                yield row_of_message(event, name, owner.identity, self._agent)
+
+    def beside(self, talk: Talk, *, whole: bool) -> Row:
+        """Return what is kept beside the messages of one."""
+        found = Beside(talk, whole=whole)
+        for owner, value in self._elements(talk, whole=whole):
+            found.take(owner, value)
+            if value["event"] == "checkpoint" and owner is talk:
+                self._note_receipt(talk, value)
+        return found.members(is_fork=talk.parent is not None)
+
+    def receipts(self, kept: list[Any]) -> list[Any]:
+        """Return the receipts of the last distillations, those that came in a file among them.
+
+        Complete once ``beside`` was asked of each conversation.
+        """
+        named = {one.get("id"): one for one in self._receipts}
+        older, told = list[Any](), [_said_in(one) for one in self._receipts]
+        for one in kept:
+            said = _said_in(one)
+            if said not in told and not (type(one) is dict and one.get("id") in named):
+                older.append(one)
+                told.append(said)
+        return [*older, *self._receipts][-MOST_RECEIPTS:]
+
+    def _note_receipt(self, talk: Talk, value: Row) -> None:
+        done = (value["said"].get("state") or {}).get("distillation")
+        if not isinstance(done, dict):
+            return
+        receipt: Row = {"id": f"{talk.identity}/{value['name']}", "sessionId": talk.identity}
+        receipt |= {"distilledAt": value["said"].get("created_at"), **done}
+        if any(_said_in(one) == _said_in(receipt) for one in self._receipts):
+            return  # of one that a fork has from before it
+        self._receipts.append(receipt)
+        self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
+        del self._receipts[:-MOST_RECEIPTS]
+
+    def _elements(self, talk: Talk, *, whole: bool) -> Iterator[tuple[Talk, Row]]:
+        """Yield the events of a conversation, each with the one that it was appended to."""
+        way: list[tuple[Talk, str | None]] = [(talk, None)]
+        while whole and (parent := way[-1][0].parent) is not None:
+            way.append((self._talks[parent.session], way[-1][0].until))
+        for one, until in reversed(way):
+            if until in (one.start, ""):
+                continue
+            for line in one.strand.lines():
+                value = msgspec.json.decode(line)
+                yield one, value
+                if value["id"] == until:
+                    break
+
+    # -- laying out ------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        for record in self._records.of("session_event"):
+            event = cast("SessionEvent", record.model)
+            kind = _kind_of(event)
+            if kind in ("session", "fork"):
+                self._begin(record, event)
+                continue
+            talk = self._talks.get(event.session or "")
+            if talk is None:
+                reason = "its conversation is not in the file"
+                self._report.lost("session_event", reason, example=record.id)
+            elif kind == "about":
+                talk.take(event, record.id)
+            else:
+                self._add(talk, record, event, kind)
+
+    def _begin(self, record: Sealed, event: SessionEvent) -> None:
+        key = event.session if event.event == "session" and event.session else record.id
+        identity = self._name(record, identity_of(record, event) if event.origin else key)
+        made = Talk(key, (record.id, identity), self._strands.strand(), event)
+        if event.event == "fork":
+            self._fork(made)
+        self._talks.setdefault(key, made)
+        self._put(record.id, At(key, identity, made.number, made.place))
+
+    def _fork(self, talk: Talk) -> None:
+        """Find what a fork goes on from; the last one before it, where that was erased."""
+        said = members(talk.event)
+        talk.source = str(said.get("source") or talk.event.session or "")
+        there = self._talks.get(talk.source)
+        if there is None:
+            self._report.lost("session", "its parent conversation is not in the file")
+            return
+        talk.until = talk.event.parent or ""
+        talk.parent = self._at(talk.until)
+        if talk.parent is None:
+            talk.until, talk.parent = self._before(there, said.get("step"))
+        talk.number, talk.place = talk.parent.number, talk.parent.place
+
+    def _before(self, talk: Talk, step: Any) -> tuple[str, At]:
+        most = step if type(step) is int else 0
+        found = ""
+        for line in talk.strand.lines():
+            value = msgspec.json.decode(line)
+            counted = (value["said"].get("state") or {}).get("step")
+            is_element = value["event"] != "checkpoint"
+            if is_element and type(counted) is int and counted <= most:
+                found = value["id"]
+        there = self._at(found) if found else None
+        if there is not None:
+            return found, there
+        if talk.parent is not None:
+            return talk.until or "", talk.parent
+        return talk.start, At(talk.key, talk.identity)
+
+    def _add(self, talk: Talk, record: Sealed, event: SessionEvent, kind: str) -> None:
+        name = name_of(event, record.id, talk.identity)
+        if kind != "checkpoint":
+            talk.place += 1
+            talk.number += kind == "message"
+        full = f"{talk.identity}/{name}"
+        self._called(record.id, full)
+        self._put(record.id, At(talk.key, full, talk.number, talk.place))
+        said = {**msgspec.to_builtins(event), "type": "session_event"}
+        line = {"event": kind, "id": record.id, "name": name, "said": said}
+        talk.strand.write(msgspec.json.encode(line) + b"\n")
+
+    def _put(self, record_id: str, at: At) -> None:
+        self._places.put(record_id.encode(), msgspec.json.encode(at))
+
+    def _at(self, record_id: str) -> At | None:
+        found = self._places.get(record_id.encode())
+        return None if found is None else msgspec.json.decode(found, type=resolved(At))
+
+
+def _kind_of(event: SessionEvent) -> str:
+    """Return which event a record is; see ``continuity.elements``."""
+    if event.event != "session" or event.parent is None:
+        return event.event
+    return "state" if "step" in members(event) else "about"
+
+
+def _said_in(receipt: Any) -> Any:
+    """Return what a receipt says, however a file calls it."""
+    return {**receipt, **_NOT_SAID} if type(receipt) is dict else receipt
+
+
+_ENTRIES = tuple(map(str, Component))
+_HELD = frozenset({*_ENTRIES, "graph_node", "edge", "session_event", "file_version"})
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+
+
+class Leaving:
+    """What an agent file is made of.
+
+    Args:
+        records: What is written.
+        agent: Whose file it is, or was where the agent came from.
+        report: Where is counted what has no place.
+    """
+
+    def __init__(self, records: RecordSet, agent: str, report: Report) -> None:
+        self._records = records
+        self._agent = agent
+        self._report = report
+        self._names, self._used = Keyed(), Keyed()
+        for kind in (*_ENTRIES, "graph_node"):
+            for record in records.of(kind):
+                self._name(record, identity_of(record, record.model))
+        self.talks = Talks(records, agent, report, self._name, self._called)
+        """The conversations."""
+
+        self._count_what_has_no_place()
+
+    def close(self) -> None:
+        """Give the space back."""
+        for one in (self._names, self._used, self.talks):
+            one.close()
+
+    def vectors(self, container: Row, own: Outgoing) -> Iterator[Row]:
+        """Yield the memories, in the order that they came in as far as it is known.
+
+        Args:
+            container: What was around them.
+            own: The bank's own vectors, which go along beside them.
+        """
+        for record, vector in own.beside(in_order(self._records, container)):
+            entry = cast("Entry", record.model)
+            found = [self._named(parent) for parent in entry.parent_ids]
+            parents = [one for one in found if one is not None]
+            if len(parents) < len(found):
+                reason = "a parent is not in the file"
+                self._report.lost("parent_ids", reason, example=record.id)
+            row = row_of_entry(record, self._named(record.id) or record.id, parents, self._agent)
+            yield row if vector is None else with_vector(row, vector)
+
+    def nodes(self) -> Iterator[Row]:
+        """Yield the nodes of the graph."""
+        for record in self._records.of("graph_node"):
+            yield row_of_node(record, self._named(record.id) or record.id, self._agent)
+
+    def edges(self) -> Iterator[Row]:
+        """Yield the edges of the graph."""
+        for record in self._records.of("edge"):
+            edge = cast("Edge", record.model)
+            source, target = self._named(edge.source), self._named(edge.target)
+            if source is None or target is None:
+                reason = "its target is not in the file"
+                self._report.lost("edge", reason, example=record.id)
+            else:
+                yield row_of_edge(record, (source, target), self._agent)
+
+    def files(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the path of each text file, and its text in parts; count what has no place."""
+        for path, versions in self._by_path():
+            first, reason = versions[0], None
+            if not is_path(path):
+                reason = "not a valid workspace path"
+            elif first.text is None and not first.metadata.get(BINARY):
+                reason = "bytes outside the log are not exported"
+            elif not first.metadata.get(BINARY):
+                yield path, [version.text or "" for version in versions]
+            if reason is not None:
+                self._report.lost("file_version", reason, example=path[:80])
+
+    def binaries(self) -> Iterator[tuple[str, Row | None]]:
+        """Yield the path of each other file, and where there is more than that, its contents."""
+        for path, versions in self._by_path():
+            first = versions[0]
+            if not is_path(path) or not first.metadata.get(BINARY):
+                continue
+            row = {k: v for k, v in first.metadata.items() if k not in (BINARY, PARTS, "part")}
+            if "contentsBase64" in row:
+                contents = (str(one.metadata.get("contentsBase64", "")) for one in versions)
+                row["contentsBase64"] = "".join(contents)
+            kept = first.origin.as_written if first.origin else {}
+            yield path, {"path": path, **row, **kept} if row or kept else None
+
+    def _by_path(self) -> Iterator[tuple[str, list[FileVersion]]]:
+        waiting: list[FileVersion] = []
+        for record in self._records.of("file_version"):
+            version = cast("FileVersion", record.model)
+            if waiting and waiting[0].path != version.path:
+                yield waiting[0].path, waiting
+                waiting = []
+            waiting.append(version)
+        if waiting:
+            yield waiting[0].path, waiting
+
+    # -- names -----------------------------------------------------------------------------
+
+    def _name(self, record: Sealed, wanted: str) -> str:
+        """Give a record the id that it has in the file, and no other record has."""
+        name = wanted if self._used.add(wanted.encode()) else record.id
+        self._used.add(name.encode())
+        self._names.put(record.id.encode(), name.encode())
+        return name
+
+    def _called(self, record_id: str, name: str) -> None:
+        """Remember what something is called in the file that has its name from elsewhere."""
+        self._names.put(record_id.encode(), name.encode())
+
+    def _named(self, identity: str) -> str | None:
+        found = self._names.get(identity.encode())
+        return None if found is None else found.decode()
+
+    def _count_what_has_no_place(self) -> None:
+        lose = self._report.lost
+        for section, count in self._records.counts.items():
+            kind = TYPED_SECTIONS.get(section)
+            if kind is None:
+                lose(section, "an agent file has no such section", count=count)
+            elif kind not in _HELD | _OF_THE_TRANSFER:
+                for record in self._records.of(kind):
+                    lose(kind, "an agent file has no such records", example=record.id)

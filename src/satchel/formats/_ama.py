@@ -1,0 +1,648 @@
+"""What one line of an AMA file says, as an entry, and back.
+
+``world`` is a fact, ``experience`` an episode of interaction, ``observation`` one of reflection
+(what Astrocyte made of others). What Astrocyte does not know of an entry is in ``member``.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+import msgspec
+from blake3 import blake3
+from msgspec.structs import replace
+
+from satchel.crypto.canonical import encode_sorted
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import Sealed, as_model, known_members
+from satchel.crypto.value_domain import carry, plain, restore
+from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
+from satchel.formats._files import Lines, Unpacked, json_object
+from satchel.formats._json import differences, reproduce
+from satchel.formats._own_vectors import minus_zeros, signed
+from satchel.model.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
+from satchel.model.times import read_time
+from satchel.model.type_info import resolved
+from satchel.model.values import Entity, Evidence, Origin, TrustClass, is_hex
+from satchel.ports.vectors import Maker
+
+VERSION = "_ama_version"
+"""The member by which a header is known."""
+
+HEADER = (VERSION, "bank_id", "exported_at", "provider", "memory_count")
+"""The members of a header that Astrocyte knows."""
+
+MOST_HEADER_TEXT = 1024
+"""Characters in a text of the header: one megabyte there was one megabyte in each memory."""
+
+Row = dict[str, Any]
+"""One line, as JSON; what the value domain cannot hold is in its reversible form."""
+
+
+class AmaHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line of an archive."""
+
+    bank_id: str
+    exported_at: str
+    provider: str
+    memory_count: int
+    """How many memories the file says it holds."""
+
+    version: int = 1
+    extra: dict[str, Any] = {}
+    """Members that Astrocyte does not know."""
+
+
+class Archive:
+    """An archive that is being read, line by line.
+
+    Args:
+        stream: The file; read once, never closed.
+        name: What to call it in errors.
+        limits: The bounds.
+
+    Raises:
+        MalformedError: If the first line is not a header.
+        EmptyInputError: If there is none.
+        LimitError: If a bound is reached.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, limits: Limits) -> None:
+        self._lines = Lines(Unpacked(stream, limits))
+        self._name = name
+        self._bound = limits.line_bytes
+        self.count = 0
+        """Lines behind the header so far, bad ones too."""
+
+        # The header is kept in one record.
+        first = self._read(min(limits.line_bytes, limits.entry_bytes // 2))
+        if first is None:
+            raise EmptyInputError("the file is empty", file=name)
+        self.header_row = first
+        try:
+            self.header = _header(first)
+        except InputError as error:
+            raise error.located(file=name, line=self.line) from None
+
+    @property
+    def line(self) -> int:
+        """The line, from 1, that was read last."""
+        return self._lines.number
+
+    def read(self) -> Row | None:
+        """Return the next line; None at the end. After an error, the next call goes on behind it.
+
+        Raises:
+            MalformedError: If the line is not one JSON object, or the file is damaged there.
+            LimitError: If it is too long, or the file expands too far.
+        """
+        try:
+            row = self._read(self._bound)
+        except InputError:
+            self.count += not self._lines.broken
+            raise
+        self.count += row is not None
+        return row
+
+    def count_problem(self) -> MalformedError | None:
+        """Return what is wrong with the header's count, once all lines were read."""
+        said, found = self.header.memory_count, self.count
+        if said == found:
+            return None
+        what = "cut" if found < said else "appended to, or two files in one"
+        return MalformedError(
+            f"the header counts {said} memories, and the file contains {found}",
+            file=self._name,
+            line=1,
+            field="memory_count",
+            hint=f"The file may have been {what}; to import what is there: --skip-bad.",
+        )
+
+    def _read(self, bound: int) -> Row | None:
+        try:
+            line = self._lines.next(bound)
+            return None if line is None else json_object(line, bound)
+        except InputError as error:
+            error.file, error.line, error.byte = self._name, self.line, None
+            raise
+
+
+def _header(row: Row) -> AmaHeader:
+    if VERSION not in row:
+        raise MalformedError(f"the first line has no `{VERSION}`", field=VERSION)
+    if type(row[VERSION]) is not int or row[VERSION] != 1:
+        raise MalformedError("only version 1 of this format is supported", field=VERSION)
+    for name in ("bank_id", "exported_at", "provider"):
+        if type(row.get(name)) is not str:
+            raise MalformedError(f"`{name}` is not text", field=name)
+        if len(row[name]) > MOST_HEADER_TEXT:
+            problem = f"more than {MOST_HEADER_TEXT} characters in a text of the header"
+            raise LimitError(problem, field=name)
+    count = row.get("memory_count")
+    if type(count) is not int or count < 0:
+        raise MalformedError("`memory_count` is not a number of memories", field="memory_count")
+    return AmaHeader(
+        bank_id=row["bank_id"],
+        exported_at=row["exported_at"],
+        provider=row["provider"],
+        memory_count=count,
+        extra={name: part for name, part in restore(row).items() if name not in HEADER},
+    )
+
+
+NAME = "ama"
+"""The format, and the provider that entries from it name."""
+
+SATCHEL = "_satchel"
+"""The member of a line with what Astrocyte has no place for."""
+
+SOURCE = "source"
+"""The kind of evidence that the member ``source`` is: the system a memory came from."""
+
+WORLD, EXPERIENCE, OBSERVATION = "world", "experience", "observation"
+_EVENTS = {EXPERIENCE: "interaction", OBSERVATION: "reflection"}
+
+EMBEDDING = "embedding"
+_OF_TEXT = "$embedding_of"
+"""Which text the embedding is of. No member of a file has this name: a ``$`` gets another one."""
+
+_TIMES = ("occurred_at", "created_at")
+_TEXTS = ("fact_type", "source", "bank_id", *_TIMES)
+_NOTHING_FINER = ".000000"
+_MOST_WORDS = 4096
+
+
+def entry_of(row: Row, bank: str, **seal: str | None) -> Entry:
+    """Return a memory as an entry, without what is in its ``_satchel``.
+
+    Args:
+        row: The line.
+        bank: The ``bank_id`` of the header.
+        seal: Id and nonce, where it is sealed.
+
+    Raises:
+        MalformedError: If a member has another type than the format gives it, naming it.
+    """
+    said = _mapped(row, bank)
+    found = {name: part for name, part in row.items() if name != SATCHEL}
+    kept = differences(found, _written(said, bank))
+    if kept.get(EMBEDDING) is not None:
+        kept[_OF_TEXT] = _mark(said["text"])
+    origin = Origin(
+        provider=NAME,
+        source=said["bank_id"],
+        id=said["id"],
+        trust=TrustClass.IMPORTED,
+        as_written=kept,
+    )
+    members: Row = {
+        "text": said["text"],
+        "tags": said["tags"],
+        "metadata": said["metadata"],
+        "occurred_at": said["occurred_at"],
+        "created_at": said["created_at"],
+        "entities": said["entities"],
+        "sources": () if said[SOURCE] is None else (Evidence(kind=SOURCE, id=said[SOURCE]),),
+        "origin": origin,
+        **seal,
+    }
+    event: Any = _EVENTS.get(said["fact_type"])
+    return Semantic(**members) if event is None else Episodic(event_type=event, **members)
+
+
+def row_of(entry: Entry, identity: str, bank: str) -> Row:
+    """Return a memory for writing, as its source had it where it came from an AMA file.
+
+    Args:
+        entry: The memory.
+        identity: What it is called, where it did not come from such a file.
+        bank: The ``bank_id`` of the header.
+    """
+    said = _said(entry, identity)
+    written = _written(said, bank)
+    origin = entry.origin
+    if origin is None or origin.provider != NAME or not origin.as_written:
+        return written
+    kept = _kept(origin)
+    if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(said["text"]):
+        del kept[EMBEDDING]  # it is of another text, or nobody knows of which
+    again = _mapped_of(written, kept, bank)
+    stale = {name for name, part in said.items() if part != again[name]}
+    return reproduce(written, {k: v for k, v in kept.items() if k not in stale})
+
+
+def _mapped_of(written: Row, kept: Row, bank: str) -> Row:
+    """Return what a line says with all that was kept; what has the wrong type is taken away."""
+    while True:
+        try:
+            return _mapped(reproduce(written, kept), bank)
+        except MalformedError as error:
+            del kept[str(error.field).partition("/")[0]]
+
+
+def likely_row_of(entry: Entry, bank: str) -> Row | None:
+    """Return what ``row_of`` most likely does, for an entry from an AMA file: all that was kept."""
+    origin = entry.origin
+    if origin is None or origin.provider != NAME:
+        return None
+    return reproduce(_written(_said(entry, ""), bank), _kept(origin))
+
+
+def _kept(origin: Origin) -> Row:
+    return {k: v for k, v in origin.as_written.items() if k not in (SATCHEL, _OF_TEXT)}
+
+
+def without_embedding(entry: Entry) -> Entry:
+    """Return an entry without the embedding that an AMA file had for it."""
+    return _without_kept(entry, EMBEDDING, _OF_TEXT)
+
+
+def without_entities(entry: Entry) -> Entry:
+    """Return an entry without entities, also those that an AMA file had in words of its own."""
+    return replace(_without_kept(entry, "entities"), entities=())
+
+
+def _without_kept(entry: Entry, *names: str) -> Entry:
+    origin = entry.origin
+    if origin is None or origin.provider != NAME:
+        return entry
+    kept = {name: part for name, part in origin.as_written.items() if name not in names}
+    return replace(entry, origin=replace(origin, as_written=kept))
+
+
+def has_embedding(entry: Entry) -> bool:
+    """Tell whether an entry has the embedding that an AMA file had for it."""
+    origin = entry.origin
+    return (
+        origin is not None
+        and origin.provider == NAME
+        and origin.as_written.get(EMBEDDING) is not None
+    )
+
+
+def _mark(text: str) -> str:
+    return blake3(text.encode()).hexdigest(length=8)
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def _mapped(row: Row, bank: str) -> Row:
+    """Return what a line says that an entry says, by the names of the line."""
+    for name in ("id", "text"):
+        if type(row.get(name)) is not str:
+            problem = "is not text" if name in row else "is missing"
+            raise MalformedError(f"`{name}` {problem}", field=name)
+    for name in _TEXTS:
+        if type(row.get(name)) not in (str, type(None)):
+            raise MalformedError(f"`{name}` is not text", field=name)
+    _check_embedding(row.get(EMBEDDING))
+    fact = row.get("fact_type")
+    found = row.get("bank_id")
+    said = {name: row[name] and read_time(row[name]) if row.get(name) else None for name in _TIMES}
+    return {
+        "id": row["id"] or None,
+        "text": row["text"],
+        "fact_type": fact if fact in _EVENTS else WORLD,
+        "tags": _texts(row.get("tags"), "tags"),
+        "metadata": _object(row.get("metadata"), "metadata"),
+        **said,
+        SOURCE: row.get(SOURCE),
+        "bank_id": bank if found is None else found,
+        "entities": _entities(row.get("entities")),
+    }
+
+
+def _texts(value: Any, field: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if type(value) is not list or not all(type(part) is str for part in value):
+        raise MalformedError(f"`{field}` is not a list of texts", field=field)
+    return tuple(value)
+
+
+def _object(value: Any, field: str) -> Row:
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise MalformedError(f"`{field}` is not an object", field=field)
+    return value
+
+
+def _entities(value: Any) -> tuple[Entity, ...]:
+    if value is None:
+        return ()
+    if type(value) is not list:
+        raise MalformedError("`entities` is not a list", field="entities")
+    return tuple(_entity(one, f"entities/{place}") for place, one in enumerate(value))
+
+
+def _entity(value: Any, field: str) -> Entity:
+    if type(value) is not dict or type(value.get("name")) is not str:
+        raise MalformedError("an entity is not an object with a `name`", field=field)
+    sort = value.get("entity_type")
+    if type(sort) not in (str, type(None)):
+        raise MalformedError("`entity_type` is not text", field=f"{field}/entity_type")
+    aliases = _texts(value.get("aliases"), f"{field}/aliases")
+    return Entity(name=value["name"], entity_type=sort, aliases=aliases)
+
+
+def _check_embedding(value: Any) -> None:
+    if value is None:
+        return
+    if type(value) is not list or not all(map(_is_number, value)):
+        raise MalformedError("`embedding` is not a list of numbers", field=EMBEDDING)
+
+
+def _is_number(part: Any) -> bool:
+    if type(part) is dict:
+        return len(part) == 1 and next(iter(part)) in ("$int", "$float")
+    # Strict writers have null for what is not a number.
+    return type(part) is float or type(part) is int or part is None
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def _said(entry: Entry, identity: str) -> Row:
+    """Return what an entry says that a line can say, by the names of the line."""
+    origin = entry.origin
+    ours = origin if origin is not None and origin.provider == NAME else None
+    return {
+        "id": identity if ours is None else ours.id,
+        "text": _words(entry) if entry.text is None else entry.text,
+        "fact_type": _fact(entry),
+        "tags": entry.tags,
+        "metadata": entry.metadata,
+        "occurred_at": entry.occurred_at,
+        "created_at": entry.created_at,
+        SOURCE: _system(entry.sources),
+        "bank_id": None if ours is None else ours.source,
+        "entities": entry.entities,
+    }
+
+
+def _written(said: Row, bank: str) -> Row:
+    """Return a line as it is written when nothing else is known of it."""
+    there = said["bank_id"]
+    row = {
+        "id": said["id"],
+        "text": said["text"],
+        "fact_type": said["fact_type"],
+        "tags": list(said["tags"]) or None,
+        "metadata": said["metadata"] or None,
+        "occurred_at": _iso(said["occurred_at"]),
+        "created_at": _iso(said["created_at"]),
+        SOURCE: said[SOURCE],
+        "bank_id": None if there == bank else there,
+        "entities": [_entity_row(one) for one in said["entities"]] or None,
+    }
+    return {name: part for name, part in row.items() if part is not None}
+
+
+def _fact(entry: Entry) -> str:
+    if not isinstance(entry, Episodic):
+        return WORLD
+    return OBSERVATION if entry.event_type == _EVENTS[OBSERVATION] else EXPERIENCE
+
+
+def _system(sources: tuple[Evidence, ...]) -> str | None:
+    if len(sources) == 1 and sources[0].kind == SOURCE:
+        return sources[0].id
+    return None
+
+
+def _entity_row(entity: Entity) -> Row:
+    """Return an entity with all three members that the format gives it, where they are known."""
+    if entity.entity_type is None:
+        return {"name": entity.name, "aliases": [*entity.aliases]}
+    return {
+        "name": entity.name,
+        "entity_type": entity.entity_type,
+        "aliases": [*entity.aliases],
+    }
+
+
+def _iso(text: str | None) -> str | None:
+    """Return a time as the format's own example has it: no fraction where there is none."""
+    return None if text is None else text.replace(_NOTHING_FINER, "")
+
+
+def _words(entry: Entry) -> str:
+    """Return what stands for the text of an entry that has none: the line must have one."""
+    said = [_joined(entry, " ", "subject", "predicate", "object")]
+    said.append(_joined(entry, "\n", "observation", "name", "description", "body"))
+    if any(said):
+        return "\n".join(filter(None, said))
+    value = entry.data
+    if value is None:
+        value = {name: getattr(entry, name) for name in entry.__struct_fields__[_OWN:]}
+        value = {name: part for name, part in value.items() if part}
+    return encode_sorted(value).decode()[:_MOST_WORDS]
+
+
+def _joined(entry: Entry, by: str, *names: str) -> str:
+    parts = [getattr(entry, name, None) for name in names]
+    return by.join(part for part in parts if part)
+
+
+_OWN = len(Entry.__struct_fields__)
+
+
+_ENTRY, _NONCE = "entry", "nonce"
+_VECTOR_OF, _MINUS_ZEROS = "vector_of", "minus_zeros"
+_OF_VECTORS = frozenset({_VECTOR_OF, _MINUS_ZEROS})
+_DIGITS = 32
+_DOLLAR = b'"$'
+"""Only where this is, there can be a carried form."""
+
+_decode = msgspec.json.Decoder(
+    resolved(Episodic | Identity | Procedural | Semantic | Working)
+).decode
+_OF_THE_SEAL = frozenset({"id", "nonce"})
+
+
+def exact_line_of(record: Sealed, bank: str) -> Row | None:
+    """Return what ``line_of`` does, in few steps, where a line alone says the whole record.
+
+    That is so for memories as they came from an archive.
+    """
+    if _DOLLAR in record.body:
+        return None
+    entry = _decode(record.body)
+    row = likely_row_of(entry, bank)
+    if row is None:
+        return None
+    try:
+        again = entry_of(row, bank, id=record.id, nonce=entry.nonce)
+    except MalformedError:
+        return None
+    return row if encode_sorted(again) == record.body else None
+
+
+def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool = False) -> Row:
+    """Return a line as JSON that every reader takes.
+
+    Args:
+        record: The memory, for its id and nonce.
+        entry: What it says; not all of the record where something is to be left out.
+        bank: The ``bank_id`` of the header.
+        nonce: Whether the id must come back even if the line alone says everything.
+        bare: Whether the place of the embedding is for one of the bank's own.
+    """
+    row = row_of(without_embedding(entry) if bare else entry, record.id, bank)
+    carried = _DOLLAR in record.body
+    line = holdable(restore(row)) if carried else row
+    base = entry_of(carry(line) if carried else line, bank)
+    kept = differences(plain(entry), plain(base))
+    kept = {name: part for name, part in kept.items() if name not in _OF_THE_SEAL}
+    if kept or nonce:
+        line = {**line, SATCHEL: {_ENTRY: kept}}
+        if (own := record.value.get(_NONCE)) is not None:  # a redacted memory comes back as another
+            line[SATCHEL][_NONCE] = own
+    return line
+
+
+def with_vector(line: Row, mark: str, vector: Sequence[float]) -> Row:
+    """Return a line with a vector of the bank's own, which is of the text with a mark."""
+    ours = {**line.get(SATCHEL, {}), _VECTOR_OF: mark}
+    zeros = minus_zeros(vector)
+    ours |= {_MINUS_ZEROS: zeros} if zeros else {}
+    return {**line, EMBEDDING: vector, SATCHEL: ours}
+
+
+def holdable(value: Any) -> Any:
+    """Return a value with null where there is no JSON for a number, and base64 for bytes."""
+    kind = type(value)
+    if kind is dict:
+        return {key: holdable(part) for key, part in value.items()}
+    if kind is list:
+        return [holdable(part) for part in value]
+    if kind is bytes:
+        return base64.b64encode(value).decode()
+    if kind is float and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124
+        return None
+    return value
+
+
+class Members:
+    """Reads ``_satchel`` of the lines of one file.
+
+    Args:
+        bank: The ``bank_id`` of the header.
+        own: Whether the header says what made the vectors of a bank that are in it.
+    """
+
+    def __init__(self, bank: str, *, own: bool = False) -> None:
+        self.unbelieved = 0
+        """How many did not fit the rest of their line."""
+
+        self.vector: tuple[str, Any] | None = None
+        """The bank's own vector of the last line, with the mark of its text."""
+
+        self._own = own
+
+        self._bank = bank
+        self._nonces: set[int] = set()
+
+    def entry_of(self, row: Row) -> Entry:
+        """Return a line as an entry, a draft that may have its nonce.
+
+        Raises:
+            MalformedError: As ``rows.entry_of``.
+        """
+        self.vector = None
+        if self._own and SATCHEL in row:
+            row = self._without_vector(row)
+        entry = entry_of(row, self._bank)
+        if SATCHEL not in row:
+            return entry
+        found = self._whole(row, entry)
+        if found is None:
+            self.unbelieved += 1
+            return entry
+        return found
+
+    def _without_vector(self, row: Row) -> Row:
+        """Return a line without the bank's own vector, which is no part of the memory."""
+        ours = row[SATCHEL]
+        if type(ours) is not dict or type(ours.get(_VECTOR_OF)) is not str:
+            return row
+        self.vector = ours[_VECTOR_OF], signed(row.get(EMBEDDING), ours.get(_MINUS_ZEROS))
+        rest = {name: part for name, part in ours.items() if name not in _OF_VECTORS}
+        line = {name: part for name, part in row.items() if name not in (EMBEDDING, SATCHEL)}
+        return {**line, SATCHEL: rest} if rest else line
+
+    def _whole(self, row: Row, entry: Entry) -> Entry | None:
+        """Return what the line and its ``_satchel`` say together; None if they contradict."""
+        ours = row[SATCHEL]
+        try:
+            ours = restore(ours)
+            nonce, kept = ours.get(_NONCE), ours[_ENTRY]
+            value = reproduce(plain(entry), kept)
+            whole = as_model(value)
+            fits = _is_entry(value) and isinstance(whole, Entry) and self._fits(whole, row)
+        except (InputError, KeyError, AttributeError, TypeError, ValueError):
+            return None
+        if fits and nonce is None:
+            return whole  # type: ignore[return-value]
+        if not fits or not _is_nonce(nonce):
+            return None
+        # A second entry with the nonce of the first could have its id; it gets another one.
+        mark = int(nonce[:15], 16)
+        fresh = mark not in self._nonces
+        self._nonces.add(mark)
+        return as_model({**value, _NONCE: nonce}) if fresh else whole  # type: ignore[return-value]
+
+    def _fits(self, entry: Entry, row: Row) -> bool:
+        """Tell whether a line is what is written of an entry."""
+        if self._own and EMBEDDING not in row:
+            entry = without_embedding(entry)  # its place was for one of the bank's own
+        again = carry(holdable(restore(row_of(entry, row["id"], self._bank))))
+        return not differences({k: v for k, v in row.items() if k != SATCHEL}, again)
+
+
+def _is_entry(value: Row) -> bool:
+    return value.keys() <= known_members(value["type"]) - _OF_THE_SEAL
+
+
+def _is_nonce(nonce: Any) -> bool:
+    return type(nonce) is str and len(nonce) == _DIGITS and is_hex(nonce)
+
+
+MODEL = "embedding_model"
+"""In ``_satchel`` of the header: the model of all embeddings, also where others wrote them."""
+
+_VECTORS, _BEFORE = "vectors", "model_before"
+
+
+def maker_in(extra: dict[str, Any]) -> Maker | None:
+    """Return what made the bank's own vectors in a file, where its header says it."""
+    ours = extra.get(SATCHEL)
+    try:
+        return msgspec.convert(ours[_VECTORS], resolved(Maker)) if isinstance(ours, dict) else None
+    except (KeyError, msgspec.ValidationError):
+        return None
+
+
+def header_member(found: Any, maker: Maker | None) -> Any:
+    """Return ``_satchel`` of a header that is written.
+
+    Args:
+        found: As it was in the archive that memories came from; None for nothing.
+        maker: What made the bank's own vectors, where these go along.
+    """
+    if not isinstance(found, dict):
+        found = {} if found is None or maker is not None else found
+    if not isinstance(found, dict):
+        return found
+    ours = {name: part for name, part in found.items() if name != _VECTORS}
+    there = found.get(_VECTORS)
+    if isinstance(there, dict):  # it spoke of the vectors of another file
+        ours.pop(MODEL, None)
+        if _BEFORE in there:
+            ours[MODEL] = there[_BEFORE]
+    if maker is None:
+        return ours
+    before = {_BEFORE: ours[MODEL]} if MODEL in ours else {}
+    return {**ours, MODEL: maker.model, _VECTORS: {**msgspec.to_builtins(maker), **before}}

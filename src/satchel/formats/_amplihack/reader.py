@@ -1,0 +1,504 @@
+"""amplihack's hierarchical JSON, read: versions 1.0 and 1.1, and agent-core's own shape.
+
+Agent-core writes ``nodes``, ``edges`` and ``episodes`` without a version; its nodes are taken as
+version 1.1 has them. What is around the arrays is kept as it was found.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.value_domain import escape_keys
+from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
+from satchel.formats._amplihack.rows import (
+    ARRAYS,
+    EDGES,
+    EPISODES,
+    FACTS,
+    NODES,
+    Row,
+    array_of,
+    checked_edge,
+    edge_from_agent_core,
+    edge_of,
+    from_agent_core,
+    node_of,
+    standing_for,
+    statistic_of,
+)
+from satchel.formats._files import reader_of
+from satchel.model.entries import Episodic, Semantic
+from satchel.model.records import Edge, Model
+from satchel.model.type_info import resolved
+from satchel.model.values import Scope
+from satchel.ports.format import Reading
+from satchel.ports.losses import Report
+from satchel.ports.place import Place
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Strands
+
+_TOGETHER = 128
+_RAW = 32
+_PREFIX = "blake3:"
+_SHOWN = 80
+
+
+class Where(NamedTuple):
+    """A place in the input: an array or table, and the position in it."""
+
+    array: str
+    place: int
+
+    def __str__(self) -> str:
+        return f"{self.array}/{self.place}"
+
+
+Prepare = Callable[[Any], Row] | None
+"""Gives a row as version 1.1 has it."""
+
+_Fact = tuple[Where, Semantic]
+_Joined = tuple[Where, str, Row, Scope | None]
+_pack = msgspec.msgpack.Encoder().encode
+_facts = msgspec.msgpack.Decoder(resolved(list[_Fact])).decode
+_edges = msgspec.msgpack.Decoder(resolved(list[_Joined])).decode
+
+
+class Gathering:
+    """The nodes and edges of one input.
+
+    Args:
+        reading: Where bad ones go.
+        file: What to call the input in errors.
+    """
+
+    def __init__(self, reading: Reading, file: str) -> None:
+        self.counts = Counter[str]()
+        """How many rows each array has, bad ones too."""
+
+        self.nodes = 0
+        """How many of them are nodes."""
+
+        self.last: Where | None = None
+        """Where the last record that was given out was."""
+
+        self._reading = reading
+        self._file = file
+        self._strands = Strands()
+        self._facts, self._edges = self._strands.strand(), self._strands.strand()
+        self._facts_held, self._edges_held = list[_Fact](), list[_Joined]()
+        self._names, self._parents = Keyed(), Keyed()
+        self._twice, self._first_twice = 0, ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in (self._strands, self._names, self._parents):
+            one.close()
+
+    def node(
+        self, where: Where, table: str, row: Any, scope: Scope | None, prepare: Prepare = None
+    ) -> Iterator[Episodic]:
+        """Take a node; one that is an episode is given out.
+
+        Args:
+            where: Its place.
+            table: ``FACTS`` or ``EPISODES``.
+            row: What is there.
+            scope: Whose it is.
+            prepare: Gives the row as version 1.1 has it, where it is another shape.
+
+        Raises:
+            MalformedError: If it is bad, and bad ones are not left out.
+        """
+        self.nodes += 1
+        with self._refusing(where):
+            draft = node_of(table, row if prepare is None else prepare(row), scope)
+            self._note_name(where, draft.origin.id if draft.origin else None, table, scope)
+            if isinstance(draft, Episodic):
+                self.last = where
+                yield draft
+                return
+            self._facts_held.append((where, draft))
+            if len(self._facts_held) == _TOGETHER:
+                self._facts.write_pack(_pack(self._facts_held))
+                self._facts_held.clear()
+
+    def edge(
+        self,
+        where: Where,
+        kind: str | None,
+        row: Any,
+        scope: Scope | None,
+        prepare: Prepare = None,
+    ) -> None:
+        """Take an edge; where its kind is not known, it is agent-core's own and says so itself.
+
+        Args and Raises: as ``node``.
+        """
+        with self._refusing(where):
+            row = row if prepare is None else prepare(row)
+            if kind is None:
+                kind, row = edge_from_agent_core(row)
+            self._edges_held.append((where, kind, checked_edge(kind, row), scope))
+            if len(self._edges_held) == _TOGETHER:
+                self._edges.write_pack(_pack(self._edges_held))
+                self._edges_held.clear()
+
+    def rest(self) -> Iterator[Semantic | Edge]:
+        """Yield the facts, then the edges whose ends are there; the others are counted."""
+        self._find_parents()
+        for where, draft in self._all_facts():
+            self.last = where
+            origin = draft.origin
+            name = standing_for(FACTS, str(origin.id), draft.scope) if origin else ""
+            found = self._parents.get(_raw(name)) or b""
+            starts = range(0, len(found), _RAW)
+            parents = dict.fromkeys(found[start : start + _RAW] for start in starts)
+            ids = tuple(_PREFIX + one.hex() for one in parents)
+            yield msgspec.structs.replace(draft, parent_ids=ids) if ids else draft
+        for where, kind, row, scope in self._all_edges():
+            self.last = where
+            ends = [self._end(kind, row, scope, side) for side in ("source_id", "target_id")]
+            if ends[0] is None or ends[1] is None:
+                side = "source_id" if ends[0] is None else "target_id"
+                self._dangling(where, side, row[side])
+            else:
+                yield edge_of(kind, row, scope, (ends[0], ends[1]))
+        if self._twice:
+            self._reading.report.note(
+                f"nodes with the ID of another node: {self._twice:,},"
+                f" the first of them is {self._first_twice}"
+            )
+
+    def _find_parents(self) -> None:
+        most = self._reading.limits.parents * _RAW
+        for _, kind, row, scope in self._all_edges():
+            if kind != "derives_from":
+                continue
+            fact = standing_for(FACTS, row["source_id"], scope)
+            episode = standing_for(EPISODES, row["target_id"], scope)
+            if self._is_there(fact) and self._is_there(episode):
+                self._parents.extend(_raw(fact), _raw(episode), most=most)
+
+    def _end(self, kind: str, row: Row, scope: Scope | None, side: str) -> str | None:
+        """Return what stands for the node at an end; None where there is none."""
+        for table in tables_for(kind, side):
+            name = standing_for(table, row[side], scope)
+            if self._is_there(name):
+                return name
+        return None
+
+    def _is_there(self, name: str) -> bool:
+        return self._names.get(_raw(name)) is not None
+
+    def _note_name(
+        self, where: Where, identity: str | None, table: str, scope: Scope | None
+    ) -> None:
+        if not self._names.add(_raw(standing_for(table, str(identity), scope))):
+            self._first_twice = self._first_twice or str(where)
+            self._twice += 1
+
+    def _dangling(self, where: Where, side: str, name: str) -> None:
+        end = side.removesuffix("_id")
+        problem = f"its {end} is not in the file: {name[:_SHOWN]!r}"
+        error = MalformedError(problem, file=self._file, field=f"{where}/{side}")
+        self._reading.report.refuse(error)
+
+    def _all_facts(self) -> Iterator[_Fact]:
+        for pack in self._facts.packs():
+            yield from _facts(pack)
+        yield from self._facts_held
+
+    def _all_edges(self) -> Iterator[_Joined]:
+        for pack in self._edges.packs():
+            yield from _edges(pack)
+        yield from self._edges_held
+
+    @contextmanager
+    def _refusing(self, where: Where) -> Iterator[None]:
+        self.counts[where.array] += 1
+        try:
+            yield
+        except InputError as error:
+            error.field = f"{where}/{error.field}" if error.field else str(where)
+            line = self._reading.line()
+            self._reading.refuse(error.located(file=self._file, line=line))  # type: ignore[arg-type]
+
+
+def tables_for(kind: str, side: str) -> tuple[str, str]:
+    """Return in which tables the node at an end of an edge is looked for, the first one first."""
+    tables = tuple(NODES)
+    is_episode = kind == "derives_from" and side == "target_id"
+    return (tables[1], tables[0]) if is_episode else (tables[0], tables[1])
+
+
+def _raw(name: str) -> bytes:
+    return bytes.fromhex(name.removeprefix(_PREFIX))
+
+
+VERSIONS = ("1.0", "1.1")
+"""The versions that are known."""
+
+_CORE = {"nodes": FACTS, "episodes": EPISODES, "edges": ""}
+_CORE_COUNTS = {"nodes": "total_nodes", "episodes": "total_episodes", "edges": "total_edges"}
+_KIND_OF = {array_of(kind): kind for kind in EDGES}
+_AROUND = ("agent_name", "exported_at", "format_version", "statistics")
+
+
+class Document:
+    """One JSON export that is being read.
+
+    Args:
+        place: The file.
+        reading: The bounds, and what is asked for.
+    """
+
+    def __init__(self, place: Place, reading: Reading) -> None:
+        self._place = place
+        self._reading = reading
+        self._around: dict[str, Any] = {}
+        self._core = self._versioned = False
+        self._agent: str | None = reading.agent
+        self._line: int | None = None
+
+    def records(self) -> Iterator[Model]:
+        """Yield the episodes, then the facts, then the edges.
+
+        Raises:
+            MalformedError: If it is no such export, or of a version that is not known.
+            EmptyInputError: If there is no memory in it.
+        """
+        reading, name = self._reading, self._place.name
+        reading.linked = True
+        with self._place.open() as stream, Gathering(reading, name) as gathering:
+            document = reader_of(stream, self._place, reading)
+            reading.line = lambda: document.value_line
+            if document.peek() != "{":
+                raise MalformedError("not an amplihack export: not an object", line=document.line)
+            for key in document.members():
+                yield from self._member(document, key, gathering)
+            document.end()
+            self._settle(document, gathering)
+            if not gathering.nodes:
+                raise EmptyInputError("the file contains no memories", file=name)
+            reading.line = lambda: self._line_of(gathering.last)
+            yield from gathering.rest()
+
+    def _member(self, document: ForeignReader, key: str, gathering: Gathering) -> Iterator[Model]:
+        if key in ARRAYS and not self._core:
+            self._versioned = True
+            yield from self._array(document, key, gathering)
+        elif key in _CORE and not self._versioned and "format_version" not in self._around:
+            self._core = True
+            yield from self._array(document, key, gathering)
+        else:
+            self._keep(document, key)
+
+    def _keep(self, document: ForeignReader, key: str) -> None:
+        """Keep a member that is around the arrays."""
+        line = document.line
+        value = document.value()
+        if key in ARRAYS:
+            problem = f"`{key}` beside agent-core's own arrays"
+            raise MalformedError(problem, line=line, field=key)
+        if key == "format_version":
+            self._require_version(value, line)
+        if key == "agent_name":
+            if type(value) is not str or not value:
+                problem = "is empty" if value == "" else "is not text"
+                raise MalformedError(f"`agent_name` {problem}", line=line, field=key)
+            self._agent = self._reading.agent or value
+        self._around.update(escape_keys([(key, value)]))
+        size = len(msgspec.json.encode(self._around))
+        bound = self._reading.limits.entry_bytes // 2
+        if size > bound:
+            problem = f"the data around the arrays exceeds {bound} bytes"
+            raise LimitError(problem, line=line, field=key)
+
+    def _require_version(self, value: Any, line: int) -> None:
+        if value in VERSIONS or self._reading.any_version:
+            return
+        raise MalformedError(
+            f"version {str(value)[:40]!r} is not supported; supported: {' and '.join(VERSIONS)}",
+            line=line,
+            field="format_version",
+            hint="satchel amplihack import --unknown-version reads it as version 1.1.",
+        )
+
+    def _array(self, document: ForeignReader, key: str, gathering: Gathering) -> Iterator[Model]:
+        scope = Scope(agent=self._found_agent())
+        if document.peek() != "[":
+            raise MalformedError(f"`{key}` is not a list", line=document.line, field=key)
+        table = _CORE[key] if self._core else key
+        prepare = partial(from_agent_core, table) if self._core else None
+        for place, row in enumerate(document.values()):
+            where = Where(key, place)
+            if table in NODES:
+                yield from gathering.node(where, table, row, scope, prepare)
+            else:
+                gathering.edge(where, _KIND_OF.get(key), row, scope)
+
+    def _found_agent(self) -> str:
+        """Return whose memory it is, also where that stands behind the arrays."""
+        if self._agent is None:
+            with self._place.open() as stream:
+                document = reader_of(stream, self._place, self._reading)
+                for key in document.members():
+                    if key == "agent_name":
+                        self._keep(document, key)
+                        del self._around[key]
+                        break
+                    _skip(document)
+        if self._agent is None:
+            raise MalformedError("`agent_name` is missing", line=1, field="agent_name")
+        return self._agent
+
+    def _settle(self, document: ForeignReader, gathering: Gathering) -> None:
+        """Say what is odd about the file as a whole, and keep what was around the arrays."""
+        if not (self._core or self._versioned):
+            raise MalformedError(
+                "not an export of amplihack: neither semantic_nodes nor nodes",
+                file=self._place.name,
+                line=document.line,
+            )
+        versioned = "format_version" in self._around or self._reading.any_version
+        if self._versioned and not versioned:
+            raise MalformedError(
+                "`format_version` is missing",
+                file=self._place.name,
+                line=1,
+                field="format_version",
+                hint="satchel amplihack import --unknown-version reads it as version 1.1.",
+            )
+        self._compare_statistics(gathering)
+        container, around = self._reading.container, self._around
+        container["shape"] = "agent-core" if self._core else "hierarchical"
+        for key in _AROUND[:3]:
+            if type(around.get(key)) is str:
+                container[key] = around.pop(key)
+        around.pop("statistics", None)
+        if around:
+            container["fields"] = around
+
+    def _compare_statistics(self, gathering: Gathering) -> None:
+        said = self._around.get("statistics")
+        if type(said) is not dict:
+            return
+        names = _CORE_COUNTS if self._core else {array: statistic_of(array) for array in ARRAYS}
+        for array, name in names.items():
+            if name in said and said[name] != gathering.counts[array]:
+                self._reading.report.note(
+                    f"statistics/{name} says {str(said[name])[:40]}, and there are"
+                    f" {gathering.counts[array]:,}"
+                )
+
+    def _line_of(self, where: Where | None) -> int | None:
+        """Return the line of a record that waited; the file is read again for it."""
+        if where is None:
+            return None
+        with suppress(InputError), self._place.open() as stream:
+            document = reader_of(stream, self._place, self._reading)
+            for key in document.members():
+                if key != where.array:
+                    _skip(document)
+                    continue
+                for _ in islice(document.values(), where.place + 1):
+                    pass
+                return document.value_line
+        return None
+
+
+def _skip(document: ForeignReader) -> None:
+    if document.peek() == "[":
+        for _ in document.values():
+            pass
+    else:
+        document.value()
+
+
+MOST_AGENTS = 1000
+"""How many agents are told apart before a wanted one is looked for among them."""
+
+_ENDS = ("source_id", "target_id")
+_OWNERS_SHOWN = 10
+
+
+class Owners:
+    """The agents of one database.
+
+    Args:
+        found: The agents whose rows there are; the first ``MOST_AGENTS``.
+        wanted: Whose memory is asked for; None for everybody's.
+        file: What to call the database in errors.
+        report: Where rows of others are counted.
+
+    Raises:
+        MalformedError: If there are several agents, and the wanted one is none of them.
+    """
+
+    def __init__(
+        self, found: Sequence[str], wanted: str | None, *, file: str, report: Report
+    ) -> None:
+        self._file = file
+        self._report = report
+        self._owners = Keyed()
+        self._others = 0
+        # All rows are given to one agent, or the rows of one alone are read.
+        self._renamed = wanted if len(found) <= 1 else None
+        self._only = wanted if len(found) > 1 else None
+        if self._only is not None and self._only not in found:
+            raise MalformedError(
+                f"the database is of {len(found)} agents, and {wanted!r} is none of them",
+                file=file,
+                field="agent_id",
+                hint=f"It has memories of: {', '.join(sorted(found)[:_OWNERS_SHOWN])}.",
+            )
+
+    def of_node(self, table: str, array: str, row: Row) -> Scope | None:
+        """Return whose a node is; None for what is not wanted.
+
+        Args:
+            table: What the table is called there.
+            array: The array of the JSON that its rows are in.
+            row: The node.
+
+        Raises:
+            MalformedError: If it names no agent.
+        """
+        agent, name = row.get("agent_id"), row.get("memory_id")
+        if self._only is not None and agent != self._only:
+            self._others += 1
+            return None
+        agent = self._renamed or agent
+        if type(agent) is not str or not agent:
+            raise MalformedError("`agent_id` names no agent", file=self._file, field=table)
+        if self._renamed is None and type(name) is str:
+            self._owners.add(f"{array}/{name}".encode(), agent.encode())
+        return Scope(agent=agent)
+
+    def of_edge(self, row: Row) -> Scope | None:
+        """Return whose an edge is: its source's, or else its target's; None if not wanted."""
+        if self._renamed is not None:
+            return Scope(agent=self._renamed)
+        for end in _ENDS:
+            for array in (FACTS, EPISODES):
+                found = self._owners.get(f"{array}/{row[end]}".encode())
+                if found is not None:
+                    return Scope(agent=found.decode())
+        if self._only is not None:
+            self._others += 1
+            return None
+        return Scope()  # both its ends are missing, which is counted
+
+    def close(self) -> None:
+        """Say how many rows stayed behind, and give the space back."""
+        self._owners.close()
+        if self._others:
+            self._report.lost("row", "they belong to another agent", count=self._others)

@@ -1,0 +1,363 @@
+"""Records as the rows of amplihack's arrays, exactly as its strict reader takes them.
+
+Its reader refuses a whole file for one null, one tag that is no text, one number that is a text. So
+each member is there and has its type; what it cannot say is counted.
+"""
+
+import base64
+import math
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+
+from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import restore
+from satchel.formats._amplihack.reader import tables_for
+from satchel.formats._amplihack.rows import (
+    ARRAYS,
+    EDGES,
+    EPISODE,
+    EPISODES,
+    FACTS,
+    JSON,
+    LABEL,
+    NAME,
+    NUMBER,
+    TAGS,
+    TEXT,
+    WHOLE,
+    Member,
+    Row,
+    array_of,
+    edge_row_of,
+    identity_at,
+    kept_of,
+    only_in_agent_core,
+    row_of,
+)
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Edge
+from satchel.model.times import iso_text, now
+from satchel.model.values import Scope
+from satchel.ports.format import Writing
+from satchel.ports.losses import Report
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Strand, Strands
+
+_TABLES = {"semantic": FACTS, "episodic": EPISODES}
+_SECTION_OF = {table: kind for kind, table in _TABLES.items()}
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+_IN_ALL = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "parent_ids"})
+_HELD = {
+    FACTS: frozenset(
+        {"text", "subject", "confidence", "sources", "tags", "metadata", "created_at", "entities"}
+    ),
+    EPISODES: frozenset({"text", "sources", "tags", "metadata", "created_at"}),
+}
+_EDGE_HELD = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "source", "target"})
+_NO_MEMBER = "amplihack has no such member"
+_OTHER_TYPE = "amplihack's reader would reject the whole file"
+_I64 = 2**63
+_LINK = {"extraction_method": "", "confidence": 1}
+
+
+class Leaving:
+    """The memory of one agent, as rows.
+
+    Args:
+        records: What is written.
+        agent: Whose it is.
+        report: Where is counted what has no place.
+    """
+
+    def __init__(self, records: RecordSet, agent: str, report: Report) -> None:
+        self._records = records
+        self._scope = Scope(agent=agent)
+        self._report = report
+        self._names, self._used, self._pairs = Keyed(), Keyed(), Keyed()
+        self._strands = Strands()
+        self._edges: dict[str, Strand] = {}
+        self._has_parents = False
+        self._count_what_has_no_place()
+        for table in (EPISODES, FACTS):
+            self._name(table)
+
+    def close(self) -> None:
+        """Give the space back."""
+        for one in (self._names, self._used, self._pairs, self._strands):
+            one.close()
+
+    def rows(self, array: str) -> Iterator[Row]:
+        """Yield the rows of an array, each with all members and their types; in any order once.
+
+        What came as ``$int`` and the like is restored where JSON can hold it.
+        """
+        if array in (FACTS, EPISODES):
+            yield from self._nodes(array)
+            return
+        self._sort_edges()
+        for line in self._edges[array].lines():
+            yield self._strict(array, msgspec.json.decode(line), "", carried=b'"$' in line)
+
+    # -- nodes -----------------------------------------------------------------------------
+
+    def _entries(self, table: str) -> Iterator[tuple[Sealed, Semantic | Episodic]]:
+        for record in self._records.of(_SECTION_OF[table]):
+            entry = cast("Semantic | Episodic", record.model)
+            if entry.text is not None:
+                yield record, entry
+
+    def _name(self, table: str) -> None:
+        """Give each node of a table the id that it has there, and no other node has."""
+        for record, entry in self._entries(table):
+            name = identity_at(entry, record.id)
+            if not self._used.add(_key(table, name)):
+                self._report.lost("id", "two nodes have it", example=record.id)
+                name = record.id
+                self._used.add(_key(table, name))
+            self._names.put(record.id.encode(), _key(table, name))
+            self._has_parents = self._has_parents or bool(entry.parent_ids)
+
+    def _nodes(self, table: str) -> Iterator[Row]:
+        for record, entry in self._entries(table):
+            name = self._named(record.id)[1]
+            source = ""
+            if isinstance(entry, Semantic):
+                source = next((one for _, one in self._episodes_of(entry)), "")
+            row = row_of(entry, name, source)
+            self._count_losses(record, entry, row)
+            yield self._strict(table, row, record.id, carried=b'"$' in record.body)
+
+    def _episodes_of(self, entry: Entry) -> Iterator[tuple[str, str]]:
+        """Yield the parents of a fact that are episodes here: their ids, and their names."""
+        for parent in entry.parent_ids:
+            table, name = self._named(parent)
+            if table == EPISODES:
+                yield parent, name
+
+    def _named(self, identity: str) -> tuple[str, str]:
+        """Return table and name of a node; neither for what is no node here."""
+        table, _, name = (self._names.get(identity.encode()) or b"").decode().partition("/")
+        return table, name
+
+    def _count_losses(self, record: Sealed, entry: Semantic | Episodic, row: Row) -> None:
+        table = EPISODES if isinstance(entry, Episodic) else FACTS
+        lose = self._report.lost
+        for name in sorted(record.value.keys() - _HELD[table] - _IN_ALL):
+            lose(name, _NO_MEMBER, example=record.id)
+        if entry.scope not in (None, self._scope):
+            lose("scope", "a file can hold one agent only", example=record.id)
+        if entry.kind not in (None, EPISODE if table == EPISODES else None):
+            lose("kind", _NO_MEMBER, example=record.id)
+        linked = sum(1 for _ in self._episodes_of(entry)) if table == FACTS else 0
+        if len(entry.parent_ids) > linked:
+            reason = "only links from a fact to an episode in the file are supported"
+            lose("parent_ids", reason, example=record.id)
+        wanted = LABEL if table == EPISODES else EPISODE
+        if len(entry.sources) > 1 or any(one.kind != wanted or not one.id for one in entry.sources):
+            lose("sources", "a fact can name one episode, an episode one label", example=record.id)
+        self._count_entities(record, entry)
+        if entry.created_at is not None and not row.get("created_at"):
+            lose("created_at", _NO_MEMBER, example=record.id)
+        self._count_origin(record.id, entry.origin)
+
+    def _count_entities(self, record: Sealed, entry: Entry) -> None:
+        first = entry.entities[0] if entry.entities else None
+        if first is None or not isinstance(entry, Semantic):
+            return
+        more = first.entity_type is not None or first.aliases
+        if len(entry.entities) > 1 or more or not first.name:
+            reason = "a fact can name one entity"
+            self._report.lost("entities", reason, example=record.id)
+
+    def _count_origin(self, identity: str, origin: Any) -> None:
+        for name in only_in_agent_core(origin):
+            reason = "version 1.1 has no such member; agent-core has"
+            self._report.lost(name, reason, example=identity)
+        if origin is not None and (
+            origin.provider not in (None, NAME) or origin.source or origin.revision
+        ):
+            reason = "amplihack does not record provenance"
+            self._report.lost("origin", reason, example=identity)
+
+    # -- edges -----------------------------------------------------------------------------
+
+    def _sort_edges(self) -> None:
+        """Lay the edges out by kind, the links that are only parents behind those that are said."""
+        if self._edges:
+            return
+        self._edges = {array_of(kind): self._strands.strand() for kind in EDGES}
+        for record in self._records.of("edge"):
+            self._lay_out(record, cast("Edge", record.model))
+        links = self._entries(FACTS) if self._has_parents else iter(())
+        for record, entry in links:
+            for parent, episode in self._episodes_of(entry):
+                if self._pairs.add(f"{record.id} {parent}".encode()):
+                    ends = {"source_id": self._named(record.id)[1], "target_id": episode}
+                    self._keep_edge("derives_from", {**ends, **_LINK})
+
+    def _lay_out(self, record: Sealed, edge: Edge) -> None:
+        lose = self._report.lost
+        if edge.kind not in EDGES:
+            lose("edge", "amplihack does not support edges of this type", example=edge.kind[:80])
+            return
+        ends = [self._named(edge.source), self._named(edge.target)]
+        for (table, name), side in zip(ends, ("source_id", "target_id"), strict=True):
+            if not table:
+                lose("edge", "its target is not in the file", example=record.id)
+                return
+            first = tables_for(edge.kind, side)[0]
+            if table != first and self._used.get(_key(first, name)) is not None:
+                lose("edge", "a fact and an episode have the same ID", example=record.id)
+                return
+        if edge.kind == "derives_from":
+            self._pairs.add(f"{edge.source} {edge.target}".encode())
+        self._count_edge(record, edge)
+        self._keep_edge(edge.kind, edge_row_of(edge, ends[0][1], ends[1][1]))
+
+    def _keep_edge(self, kind: str, row: Row) -> None:
+        self._edges[array_of(kind)].write(msgspec.json.encode(row) + b"\n")
+
+    def _count_edge(self, record: Sealed, edge: Edge) -> None:
+        members, lose = EDGES[edge.kind], self._report.lost
+        held = {"weight", "metadata"} & members.keys() | {"properties"}
+        for name in sorted(record.value.keys() - _EDGE_HELD - held):
+            lose(f"edge/{name}", _NO_MEMBER, example=record.id)
+        kept = kept_of(edge.origin)
+        for name, value in edge.properties.items():
+            member = members.get(name)
+            if member is None or (not member.fits(value) and name not in kept):
+                lose("edge/properties", _NO_MEMBER, example=record.id)
+        if edge.scope not in (None, self._scope):
+            lose("edge/scope", "a file can hold one agent only", example=record.id)
+        self._count_origin(record.id, edge.origin)
+
+    # -- both ------------------------------------------------------------------------------
+
+    def _count_what_has_no_place(self) -> None:
+        lose = self._report.lost
+        for section, count in self._records.counts.items():
+            kind = TYPED_SECTIONS.get(section)
+            if kind is None:
+                lose(section, "amplihack has no such section", count=count)
+            elif kind not in (*_TABLES, "edge", *_OF_THE_TRANSFER):
+                for record in self._records.of(kind):
+                    lose(kind, "amplihack has no such records", example=record.id)
+        for kind in _TABLES:
+            for record in self._records.of(kind):
+                if cast("Entry", record.model).text is None:
+                    lose(kind, "amplihack stores text only", example=record.id)
+
+    def _strict(self, array: str, row: Row, example: str, *, carried: bool) -> Row:
+        """Return a row in which each member has the type that the reader wants."""
+        if carried:
+            row = {
+                name: _Plain(self._report, name, example).of(part)
+                for name, part in restore(row).items()
+            }
+        for name, member in ARRAYS[array].items():
+            if member is not JSON or name not in row:
+                row[name] = self._typed(name, member, row.get(name), example)
+        return row
+
+    def _typed(self, name: str, member: Member, value: Any, example: str) -> Any:
+        if member is JSON or member is TAGS or member is TEXT:
+            return member.default if value is None else value
+        good, number = value, type(value) in (int, float)
+        if member is WHOLE:
+            good = value if type(value) is int and -_I64 <= value < _I64 else None
+        elif member.fits is NUMBER.fits:
+            try:
+                good = float(value) if number and math.isfinite(value) else None
+            except OverflowError:
+                good = None
+            if good is not None and number and good != value:
+                self._report.lost(name, "a number with more digits", example=example)
+        if good is None:
+            if value is not None:
+                self._report.lost(name, _OTHER_TYPE, example=example)
+            default = member.default
+            return float(default) if member.fits is NUMBER.fits else default
+        return good
+
+
+class _Plain:
+    """Makes of restored values what JSON can hold, and counts what it cannot."""
+
+    def __init__(self, report: Report, name: str, example: str) -> None:
+        self._report = report
+        self._name = name
+        self._example = example
+
+    def of(self, value: Any) -> Any:
+        """Return a value that JSON can hold."""
+        kind = type(value)
+        if kind is dict:
+            return {name: self.of(part) for name, part in value.items()}
+        if kind is list:
+            return [self.of(part) for part in value]
+        if kind is bytes:
+            self._report.lost(self._name, "bytes become base64 text", example=self._example)
+            return base64.b64encode(value).decode()
+        if kind is float and not math.isfinite(value):
+            self._report.lost(self._name, "a number that JSON cannot hold", example=self._example)
+            return None
+        return value
+
+
+def _key(table: str, name: str) -> bytes:
+    return f"{table}/{name}".encode()
+
+
+_NOBODY = "satchel"
+
+
+def container_of(records: RecordSet, writing: Writing, name: str = NAME) -> dict[str, Any]:
+    """Return what was around the records: in the file that they came in, or else in the last."""
+    last: dict[str, Any] = {}
+    for record in records.of("source"):
+        if record.value.get("format") != name:
+            continue
+        found = record.value.get("container", {})
+        if last.get("fields", found.get("fields")) != found.get("fields"):
+            writing.report.lost(
+                "container", "only that of one file can be stored", example=record.id
+            )
+        last = found
+    return last
+
+
+def agent_of(records: RecordSet, writing: Writing, container: dict[str, Any]) -> str:
+    """Return whose memory is written: the one agent's, the file's, or else the bank's."""
+    agents = _agents_in(records)
+    if len(agents) == 1:
+        return agents.pop()
+    found = writing.bank or container.get("agent_name")
+    if isinstance(found, str) and found:
+        return found
+    return min(agents, default=_NOBODY)
+
+
+def _agents_in(records: RecordSet) -> set[str]:
+    """Return the agents that memories are of, where they are few; two are as good as many."""
+    found = set[str]()
+    for kind in ("semantic", "episodic"):
+        for record in records.of(kind):
+            scope = record.model.scope if isinstance(record.model, Entry) else None
+            if scope is not None and scope.agent:
+                found.add(scope.agent)
+            if len(found) > 1:
+                return found
+    return found
+
+
+def exported_at(writing: Writing, container: dict[str, Any]) -> str:
+    """Return when a file says that it was written; a conversion keeps what it says."""
+    found = container.get("exported_at")
+    if writing.bank is None and isinstance(found, str):
+        return found
+    made = (writing.header.extra or {}).get("created_at")
+    return iso_text(made if isinstance(made, str) else now())

@@ -1,1 +1,0 @@
-"""What Google gives out of Gemini."""

@@ -1,0 +1,439 @@
+"""What one record of a Chroma collection says, as an entry, and back.
+
+A record is a document, an id and members that are texts, numbers, truth values or lists of one
+kind of them. Compared with chromadb 1.5.9.
+"""
+
+import math
+import os
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import carry, restore
+from satchel.errors import LimitError, MalformedError
+from satchel.formats._database import columns_of, parsed
+from satchel.formats._points import TEXTS, covered_by, losses_of, payload_of, said_in, text_in
+from satchel.formats._unpickling import unpickled
+from satchel.model.entries import Entry, Semantic
+from satchel.model.times import read_time
+from satchel.model.values import Origin, TrustClass
+from satchel.ports.content import TEXT_MEMBER
+from satchel.ports.losses import Report
+from satchel.ports.vectors import mark_of
+from satchel.runtime.foreign_databases import Database
+from satchel.runtime.scratch import Keyed
+
+_FOLDER = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_HEADER = struct.Struct("<iQQQQQQ")
+_LABEL = struct.Struct("<Q")
+_LENGTH = struct.Struct("<f")
+_MOST_NAMES = 256 * 2**20
+_MOST_RECORD = 2**20
+_DELETE = 3
+
+USUAL, SPACES = "l2", ("cosine", "ip")
+"""How a collection compares vectors where nothing is said, and the other ways."""
+
+
+class Segment(NamedTuple):
+    """One collection's place in the database."""
+
+    collection: str
+    name: str
+    records: str
+    """The segment of its records."""
+
+    vectors: str | None
+    """The segment of its vectors, whose index is in the folder of that name."""
+
+    space: str = USUAL
+    """How vectors are compared; with `cosine`, they were made ones of length 1 in the index."""
+
+
+class Vectors:
+    """The vectors of one collection, by id.
+
+    Args:
+        database: The database.
+        segment: The collection.
+        folder: What the database is in.
+    """
+
+    def __init__(self, database: Database, segment: Segment, folder: Path) -> None:
+        self._held = Keyed()
+        try:
+            if segment.vectors is not None and _FOLDER.fullmatch(segment.vectors):
+                self._read_index(folder / segment.vectors, cosine=segment.space == "cosine")
+            self._read_queue(database, segment.collection)
+        except BaseException:
+            self.close()
+            raise
+
+    def of(self, identity: str) -> bytes | None:
+        """Return a vector, as 32-bit numbers."""
+        return self._held.get(identity.encode())
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._held.close()
+
+    def _read_queue(self, database: Database, collection: str) -> None:
+        sql = (
+            "SELECT id, operation, vector, encoding FROM embeddings_queue"
+            " WHERE topic LIKE ? ORDER BY seq_id"
+        )
+        for identity, operation, vector, encoding in database.rows(sql, f"%/{collection}"):
+            if type(identity) is not str:
+                continue
+            if operation == _DELETE:
+                self._held.discard(identity.encode())
+            elif type(vector) is bytes and encoding == "FLOAT32":
+                self._held.put(identity.encode(), vector)
+
+    def _read_index(self, folder: Path, *, cosine: bool) -> None:
+        if not (folder / "index_metadata.pickle").is_file():
+            return  # all of it is in the queue yet
+        with (
+            closing(_opened(folder / "index_metadata.pickle")) as names,
+            closing(_opened(folder / "header.bin")) as header,
+            closing(_opened(folder / "data_level0.bin")) as data,
+            closing(_opened(folder / "length.bin")) as lengths,
+        ):
+            labels = _labels(names, folder)
+            try:
+                _, _, _, _, size, label_at, vector_at = _HEADER.unpack(header.read(_HEADER.size))
+            except struct.error:
+                raise _damaged(folder) from None
+            if not 0 < vector_at < label_at <= size - _LABEL.size or size > _MOST_RECORD:
+                raise _damaged(folder)
+            while len(record := data.read(size)) == size:
+                vector = record[vector_at:label_at]
+                length = lengths.read(_LENGTH.size)
+                identity = labels.get(_LABEL.unpack_from(record, label_at)[0])
+                if identity is not None:
+                    whole = _stretched(vector, length) if cosine else vector
+                    self._held.put(identity.encode(), whole)
+
+
+def _labels(stream: BinaryIO, folder: Path) -> dict[int, str]:
+    data = stream.read(_MOST_NAMES + 1)
+    if len(data) > _MOST_NAMES:
+        raise LimitError("an index has too many names", file=str(folder))
+    try:
+        found = unpickled(data)
+    except MalformedError as error:
+        raise error.located(file=str(folder / "index_metadata.pickle")) from error.__cause__
+    names = found.get("id_to_label") if isinstance(found, dict) else None
+    if not isinstance(names, dict):
+        raise _damaged(folder)
+    return {
+        label: name for name, label in names.items() if type(name) is str and type(label) is int
+    }
+
+
+def _stretched(vector: bytes, length: bytes) -> bytes:
+    """Return a vector of length 1 as it was, as far as 32-bit numbers tell."""
+    if len(length) != _LENGTH.size:
+        return vector
+    (factor,) = _LENGTH.unpack(length)
+    form = f"<{len(vector) // 4}f"
+    try:
+        return struct.pack(form, *(one * factor for one in struct.unpack(form, vector)))
+    except OverflowError:
+        return vector
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        problem = f"an index cannot be read: {error.strerror}"
+        raise MalformedError(problem, file=str(path), byte=0) from error
+    return os.fdopen(handle, "rb")
+
+
+def _damaged(folder: Path) -> MalformedError:
+    return MalformedError("a damaged index", file=str(folder), byte=0)
+
+
+def segments_in(database: Database, collections: list[dict[str, Any]]) -> Iterator[Segment]:
+    """Yield where each collection is."""
+    for one in collections:
+        sql = "SELECT id, scope FROM segments WHERE collection = ?"
+        found = {scope: name for name, scope in database.rows(sql, one["id"])}
+        if "METADATA" in found:
+            config = f"{one.get('config_json_str')}{one.get('schema_str')}".replace(" ", "")
+            yield Segment(
+                collection=one["id"],
+                name=one["name"],
+                records=found["METADATA"],
+                vectors=found.get("VECTOR"),
+                space=next((one for one in SPACES if f'"space":"{one}"' in config), USUAL),
+            )
+
+
+NAME = "chroma"
+"""The provider that entries from Chroma name, from a database or from what a collection returns."""
+
+VECTOR = "embedding"
+"""The member of ``origin.as_written`` with the vector, and a mark of the text it was made of."""
+
+URI = "uri"
+SPACE = "space"
+"""Beside the numbers of a vector: how it is compared, where that is not the usual way."""
+
+_RESERVED = "chroma:"
+_MOST_INTEGER = 2**63
+_HELD = frozenset(
+    {"id", "nonce", "type", "text", "metadata", "tags", "scope", "origin", "created_at"}
+)
+
+Row = dict[str, Any]
+"""A record: ``id``, ``document``, ``metadata``, ``embedding``, ``uri``, ``created_at``."""
+
+
+def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semantic:
+    """Return a record as an entry.
+
+    Args:
+        row: The record; its vector are 32-bit numbers in bytes, or a list, in the reversible form.
+        collection: The collection that it is in, where that is known.
+        space: How its vector is compared, which is kept where it is not the usual way.
+
+    Raises:
+        MalformedError: If it has no id, or members that are none.
+    """
+    identity, document, metadata = row.get("id"), row.get("document"), row.get("metadata")
+    if type(identity) is not str:
+        raise MalformedError("a record without an ID", field="ids")
+    if document is not None and type(document) is not str:
+        raise MalformedError("a document that is not text", field="documents")
+    if metadata is not None and type(metadata) is not dict:
+        raise MalformedError("metadata that is not an object", field="metadatas")
+    kept: Row = {}
+    rest = dict(metadata or {})
+    named = None if (document or "").strip() else text_in(rest)
+    text = document
+    if named is not None and (document is None or rest[named].strip()):
+        text = rest.pop(named)
+        kept[TEXT_MEMBER] = named
+        if document is not None:
+            kept["document"] = document
+    if row.get(VECTOR) is not None:
+        kept[VECTOR] = {"of": mark_of(text or ""), "numbers": row[VECTOR]}
+        kept[VECTOR] |= {SPACE: space} if space in SPACES else {}
+    if row.get(URI) is not None:
+        kept[URI] = row[URI]
+    if metadata is not None and not metadata:
+        kept["metadata"] = {}
+    kept |= numbers_of({"metadata": metadata, VECTOR: row.get(VECTOR)})
+    when = row.get("created_at")
+    return Semantic(
+        text=text,
+        created_at=read_time(when) if type(when) is str else None,
+        origin=Origin(
+            provider=NAME,
+            source=collection,
+            id=identity,
+            as_written=kept,
+            trust=TrustClass.IMPORTED,
+        ),
+        **said_in(rest),
+    )
+
+
+def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
+    """Return an entry as a record; what has no place in one is counted."""
+    origin = entry.origin
+    own = origin is not None and origin.provider == NAME
+    kept = origin.as_written if own and origin is not None else {}
+    lost = losses_of(record.value, _HELD)
+    lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
+    payload, document = payload_of(entry), entry.text
+    named = kept.get(TEXT_MEMBER)
+    if named in TEXTS and entry.text is not None and named not in payload:
+        payload[named], document = entry.text, kept.get("document")
+        if text_in(payload) != named:
+            lost["text"] = "it would be confused with another member"
+    elif named is not None:
+        lost[f"text/{named}"] = "the text is stored as the document"
+    metadata = {name: part for name, part in payload.items() if _fits(name, restore(part))}
+    reason = "Chroma stores texts, numbers, booleans, and lists of one kind"
+    lost |= {f"metadata/{name}": reason for name in sorted(payload.keys() - metadata.keys())}
+    if not own or "revision" in record.value.get("origin", {}):
+        lost |= {"origin": "a record cannot store provenance"} if origin else {}
+    for name, why in lost.items():
+        report.lost(name, why, example=record.id)
+    identity = origin.id if origin is not None and origin.id else record.id.partition(":")[2][:32]
+    written = {
+        "id": identity,
+        "document": document,
+        "metadata": metadata if metadata or "metadata" in kept else None,
+        VECTOR: vector_in(kept.get(VECTOR), entry.text),
+        URI: kept.get(URI),
+        "created_at": entry.created_at,
+    }
+    return with_numbers(written, kept.get(NUMBERS))
+
+
+def _fits(name: str, value: Any) -> bool:
+    if not name or name.startswith(_RESERVED):
+        return False
+    if type(value) is list:
+        kinds = {type(one) for one in value}
+        return len(kinds) == 1 and all(_is_plain(one) for one in value)
+    return _is_plain(value)
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind is int:
+        return bool(-_MOST_INTEGER <= value < _MOST_INTEGER)
+    return kind in (str, bool) or (kind is float and math.isfinite(value))
+
+
+def vector_in(kept: Any, text: str | None) -> Any:
+    """Return the vector that came with a record, as long as it says what it said then."""
+    if not isinstance(kept, dict) or kept.get("of") != mark_of(text or ""):
+        return None
+    return kept.get("numbers")
+
+
+DOCUMENT, URIS = "chroma:document", "chroma:uri"
+DEFAULT = ("default_tenant", "default_database")
+TABLES = {
+    "collections": ("id", "name", "database_id"),
+    "segments": ("id", "scope", "collection"),
+    "embeddings": ("id", "segment_id", "embedding_id"),
+    "embedding_metadata": ("id", "key", "string_value", "int_value", "float_value", "bool_value"),
+    "embeddings_queue": ("seq_id", "operation", "topic", "id", "vector", "encoding", "metadata"),
+}
+"""The tables that are read, with the columns that they need."""
+
+_ARRAYS = "embedding_metadata_array"
+_VALUES = ("string_value", "int_value", "float_value", "bool_value")
+_KEPT = ("id", "name", "dimension", "config_json_str", "schema_str")
+_MOST_COLLECTIONS = 10_000
+
+
+def collections_in(database: Database, file: str) -> list[Row]:
+    """Return what is said of the collections, by the names that tell them apart.
+
+    Raises:
+        MalformedError: If it is no database of Chroma.
+    """
+    for table, wanted in TABLES.items():
+        columns_of(database, table, wanted, file)
+    there = [name for name in _KEPT if name in database.columns("collections")]
+    sql = (
+        f"SELECT {', '.join('c.' + name for name in there)}, d.name, d.tenant_id"  # noqa: S608 - our own
+        " FROM collections c LEFT JOIN databases d ON d.id = c.database_id"
+        " ORDER BY c.rowid LIMIT ?"
+    )
+    found = []
+    for *values, name, tenant in database.rows(sql, _MOST_COLLECTIONS + 1):
+        one = dict(zip(there, values, strict=True))
+        if type(one["id"]) is not str or type(one["name"]) is not str:
+            raise MalformedError("a collection without a name", file=file, field="collections")
+        if (tenant, name) != DEFAULT:
+            one["name"] = f"{tenant}/{name}/{one['name']}"
+        one["metadata"] = _of_collection(database, one["id"])
+        found.append({key: carry(part) for key, part in one.items() if part is not None})
+    if len(found) > _MOST_COLLECTIONS:
+        raise MalformedError("too many collections", file=file, field="collections")
+    return found
+
+
+def _of_collection(database: Database, identity: str) -> Row | None:
+    known = database.columns("collection_metadata")
+    values = [name for name in ("str_value", "int_value", "float_value") if name in known]
+    if not values:
+        return None
+    said = [*values, *(["bool_value"] if "bool_value" in known else [])]
+    sql = f"SELECT key, {', '.join(said)} FROM collection_metadata WHERE collection_id = ?"  # noqa: S608 - our own
+    found = {
+        str(key): _value([*rest, *[None] * (len(_VALUES) - len(rest))])
+        for key, *rest in database.rows(sql, identity)
+    }
+    return found or None
+
+
+def records_in(database: Database, segment: Segment, file: str) -> Iterator[Row]:
+    """Yield the records of a collection, in the order in which they came.
+
+    Raises:
+        MalformedError: If what is queued is damaged.
+    """
+    try:
+        newer, gone = _queued(database, segment)
+    except MalformedError as error:
+        error.field = f"embeddings_queue/{error.field}"
+        raise error.located(file=file) from None
+    has_arrays = bool(database.columns(_ARRAYS))
+    has_times = "created_at" in database.columns("embeddings")
+    time = "created_at" if has_times else "NULL"
+    sql = f"SELECT id, embedding_id, {time} FROM embeddings WHERE segment_id = ? ORDER BY id"  # noqa: S608 - our own
+    for number, identity, when in database.rows(sql, segment.records):
+        if identity not in gone:
+            members = _members(database, number, has_arrays=has_arrays)
+            yield _row(identity, {**members, **newer.pop(identity, {})}, when)
+    for identity, members in newer.items():
+        yield _row(identity, members, None)
+
+
+def _row(identity: Any, members: Row, when: Any) -> Row:
+    document, uri = members.pop(DOCUMENT, None), members.pop(URIS, None)
+    row = {"id": identity, "document": document, "metadata": members or None, URI: uri}
+    return {**row, "created_at": when}
+
+
+def _members(database: Database, number: int, *, has_arrays: bool) -> Row:
+    columns = f"key, {', '.join(_VALUES)}"
+    sql = f"SELECT {columns} FROM embedding_metadata WHERE id = ?"  # noqa: S608 - our own
+    found = {str(key): carry(_value(rest)) for key, *rest in database.rows(sql, number)}
+    if has_arrays:
+        lists = dict[str, list[Any]]()
+        sql = f"SELECT {columns} FROM {_ARRAYS} WHERE id = ? ORDER BY rowid"  # noqa: S608 - our own
+        for key, *rest in database.rows(sql, number):
+            lists.setdefault(str(key), []).append(carry(_value(rest)))
+        found |= lists
+    return found
+
+
+def _value(values: list[Any]) -> Any:
+    text, whole, real, truth = values
+    if truth is not None:
+        return bool(truth)
+    return next((one for one in (text, whole, real) if one is not None), None)
+
+
+def _queued(database: Database, segment: Segment) -> tuple[dict[str, Row], set[str]]:
+    """Return what the queue says of records after their segment was last written.
+
+    And which of those in the segment are there no more, whatever came after them.
+    """
+    done = list(
+        database.rows("SELECT seq_id FROM max_seq_id WHERE segment_id = ?", segment.records)
+    )
+    last = done[0][0] if done and type(done[0][0]) is int else -1
+    sql = (
+        "SELECT id, operation, metadata FROM embeddings_queue"
+        " WHERE topic LIKE ? AND seq_id > ? ORDER BY seq_id"
+    )
+    found, gone = dict[str, Row](), set[str]()
+    for identity, operation, metadata in database.rows(sql, f"%/{segment.collection}", last):
+        if type(identity) is not str:
+            continue
+        if operation == _DELETE:
+            found.pop(identity, None)
+            gone.add(identity)
+        else:
+            said = parsed(metadata, "metadata")
+            found.setdefault(identity, {}).update(said if isinstance(said, dict) else {})
+    return found, gone

@@ -1,0 +1,590 @@
+"""One row of a COGX archive as a record, and back.
+
+A memory, a document and a fact are semantic entries, a block is one as well or says who the agent
+is; entities and raw nodes are nodes. What a row says beside that is kept with its record.
+"""
+
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.errors import LimitError, MalformedError, PathRefusedError
+from satchel.formats._chats.archive import ZIP_MAGIC, opened
+from satchel.formats._files import CHUNK, Unpacked, members, unpacked
+from satchel.formats._json import differences, reproduce, settled, text_in
+from satchel.model.entries import Entry, Identity, Semantic
+from satchel.model.records import GraphNode, SessionEvent
+from satchel.model.times import read_time
+from satchel.model.values import Origin, Scope, TrustClass
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.runtime.contained_folder import parts_of
+
+NAME = "cognee"
+"""The format, and the provider that records from it name."""
+
+VERSION = "0.1"
+"""The version of COGX that is written, and the newest that is read."""
+
+DOCUMENT, EPISODE, ENTITY, FACT = "document", "episode", "entity", "fact"
+MEMORY, BLOCK, RAW = "memory", "memory_block", "raw_node"
+
+FILES = {
+    DOCUMENT: "documents.jsonl",
+    EPISODE: "episodes.jsonl",
+    ENTITY: "entities.jsonl",
+    FACT: "facts.jsonl",
+    MEMORY: "memories.jsonl",
+    BLOCK: "memory_blocks.jsonl",
+    RAW: "nodes.jsonl",
+}
+"""Kinds of rows, in the order of Cognee's own reader, each with the file that they are in."""
+
+KINDS = {file: kind for kind, file in FILES.items()}
+"""What is in a file."""
+
+MANIFEST, PERMISSIONS = "manifest.json", "permissions.json"
+
+Row = dict[str, Any]
+
+
+def require_version(manifest: Row, *, any_version: bool) -> None:
+    """Refuse an archive that is newer than what is known.
+
+    Raises:
+        MalformedError: If it is, or does not say its version.
+    """
+    version = manifest.get("cogx_version")
+    major = str(version).partition(".")[0] if type(version) is str else ""
+    if not major.isdecimal() or not (any_version or int(major[:9]) == 0):
+        problem = f"version {str(version)[:40]!r} is not supported; supported: {VERSION}"
+        raise MalformedError(problem, field=f"{MANIFEST}/cogx_version")
+
+
+PERSONA = "persona"
+"""The label of the block that says who the agent is."""
+
+_NOBODY = Scope()
+_SYSTEM = "satchel"
+_TEXTS = {MEMORY: "content", DOCUMENT: "content", BLOCK: "value", FACT: "fact_text"}
+_SCOPES = (("user_id", "user"), ("agent_id", "agent"), ("run_id", "run"))
+
+_MEANS = {
+    "content": "text",
+    "value": "text",
+    "fact_text": "text",
+    "description": "summary",
+    "name": "name",
+    "attributes": "properties",
+    "entity_type": "labels",
+    "categories": "tags",
+    "created_at": "created_at",
+    "updated_at": "updated_at",
+    "valid_at": "valid_from",
+    "invalid_at": "valid_until",
+    "confidence": "confidence",
+    "metadata": "metadata",
+    "scope": "scope",
+    "predicate": "predicate",
+    "label": "kind",
+}
+"""What of a record a member of its row says."""
+
+_T = TypeVar("_T", Semantic, Identity, GraphNode, SessionEvent)
+
+
+class End(NamedTuple):
+    """What a fact is about."""
+
+    ref: str
+    """Its id in the archive, or its name."""
+
+    name: str | None
+
+
+def time_text(text: str | None) -> str | None:
+    """Return a time as Cognee writes it."""
+    return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
+
+
+def _time(value: Any) -> str | None:
+    return read_time(value) if type(value) is str else None
+
+
+def _object(value: Any) -> Row:
+    return value if type(value) is dict else {}
+
+
+def _scope_of(row: Row) -> Scope | None:
+    said = _object(row.get("scope"))
+    found = {ours: said[name] for name, ours in _SCOPES if type(said.get(name)) is str}
+    return Scope(**found) if found else None
+
+
+def _written_scope(scope: Scope | None) -> Row:
+    said = scope or _NOBODY
+    return {name: part for name, ours in _SCOPES if (part := getattr(said, ours)) is not None}
+
+
+def _common(row: Row) -> Row:
+    """Return what all entries say that are made of rows."""
+    return {
+        "created_at": _time(row.get("created_at")),
+        "updated_at": _time(row.get("updated_at")),
+        "metadata": _object(row.get("metadata")),
+        "scope": _scope_of(row),
+    }
+
+
+def _written_common(kind: str, record: Entry | GraphNode) -> Row:
+    row: Row = {"external_system": NAME, "scope": _written_scope(record.scope)}
+    if isinstance(record, Entry):
+        row |= {"created_at": time_text(record.created_at)}
+        row |= {"updated_at": time_text(record.updated_at)}
+    return {**row, "metadata": record.metadata, "kind": kind}
+
+
+def _without_nothing(row: Row) -> Row:
+    return {name: part for name, part in row.items() if part is not None}
+
+
+# -- entries -------------------------------------------------------------------------------
+
+
+def entry_of(kind: str, row: Row, ends: tuple[str | None, str | None] = (None, None)) -> Entry:
+    """Return a memory, a document, a block or a fact as an entry.
+
+    Args:
+        kind: What the row is.
+        row: The row.
+        ends: What a fact is from and leads to, by name.
+
+    Raises:
+        MalformedError: If it is none, naming the member.
+    """
+    identity = text_in(row, "external_id")
+    if kind == FACT:
+        text_in(row, "predicate")
+    else:
+        text_in(row, _TEXTS[kind])
+    if kind == BLOCK:
+        text_in(row, "label")
+    said = {**_entry_said(kind, row), "subject": ends[0], "object": ends[1]}
+    if kind == BLOCK and row["label"] == PERSONA:
+        names = Identity.__struct_fields__
+        who = Identity(**{name: part for name, part in said.items() if name in names})
+        return kept_with(who, identity, row, written_entry(kind, who))
+    made = Semantic(**said)
+    return kept_with(made, identity, row, written_entry(kind, made))
+
+
+def _entry_said(kind: str, row: Row) -> Row:
+    text, tags, confidence = row.get(_TEXTS[kind]), row.get("categories"), row.get("confidence")
+    is_list = type(tags) is list and all(type(one) is str for one in tags)
+    is_part = isinstance(confidence, int | float) and 0 <= confidence <= 1
+    said = _common(row) | {"text": text if type(text) is str else None}
+    said["kind"] = None if kind == MEMORY else kind
+    if kind == MEMORY:
+        said["tags"] = tuple(tags) if is_list and tags else ()
+    if kind == FACT:
+        predicate = row.get("predicate")
+        said["predicate"] = predicate if type(predicate) is str else None
+        said["valid_from"] = _time(row.get("valid_at"))
+        said["valid_until"] = _time(row.get("invalid_at"))
+        said["confidence"] = confidence if is_part and confidence is not True else None
+    return said
+
+
+def written_entry(kind: str, entry: Entry) -> Row:
+    """Return an entry as a row, without an id and without what a fact is about."""
+    row = _written_common(kind, entry) | {_TEXTS[kind]: entry.text}
+    if kind == MEMORY:
+        row["categories"] = list(entry.tags)
+    if kind == FACT and isinstance(entry, Semantic):
+        row |= {
+            "predicate": entry.predicate,
+            "valid_at": time_text(entry.valid_from),
+            "invalid_at": time_text(entry.valid_until),
+            "confidence": entry.confidence,
+            "provenance": [],
+        }
+    if kind == BLOCK:
+        row["label"] = PERSONA if isinstance(entry, Identity) else BLOCK
+    return _without_nothing(row)
+
+
+def row_of_entry(kind: str, entry: Entry, identity: str) -> Row:
+    """Return an entry as a row."""
+    now = {name: getattr(entry, name, None) for name in {*_MEANS.values()}}
+    now["kind"] = None if kind == MEMORY else kind
+    written, kept = written_entry(kind, entry), kept_of(entry.origin)
+    row = settled(written, kept, lambda row: _entry_said(kind, row), now, _MEANS)
+    return _named(row, identity, kind, entry.origin)
+
+
+# -- nodes ---------------------------------------------------------------------------------
+
+
+def node_of(kind: str, row: Row) -> GraphNode:
+    """Return an entity or a raw node as a node.
+
+    Raises:
+        MalformedError: If it is none, naming the member.
+    """
+    if kind == RAW:
+        identity, name, label = text_in(row, "id"), row.get("name"), row.get("type")
+        origin = Origin(
+            provider=NAME,
+            id=f"{RAW}:{identity}",
+            as_written=numbers_of(row),
+            trust=TrustClass.IMPORTED,
+        )
+        return GraphNode(
+            name=name if type(name) is str else None,
+            labels=(label,) if type(label) is str else (),
+            properties=row,
+            origin=origin,
+        )
+    identity = text_in(row, "external_id")
+    text_in(row, "name")
+    made = GraphNode(**_node_said(row))
+    return kept_with(made, identity, row, _written_node(made))
+
+
+def _node_said(row: Row) -> Row:
+    label, summary, name = row.get("entity_type"), row.get("description"), row.get("name")
+    return {
+        "name": name if type(name) is str else None,
+        "labels": (label,) if type(label) is str else (),
+        "summary": summary if type(summary) is str else None,
+        "properties": _object(row.get("attributes")),
+        "metadata": _object(row.get("metadata")),
+        "scope": _scope_of(row),
+    }
+
+
+def _written_node(node: GraphNode) -> Row:
+    row = _written_common(ENTITY, node)
+    row |= {
+        "name": node.name,
+        "entity_type": node.labels[0] if node.labels else None,
+        "description": node.summary,
+        "aliases": [],
+        "attributes": node.properties,
+    }
+    return _without_nothing(row)
+
+
+def row_of_node(node: GraphNode, identity: str) -> Row:
+    """Return a node as an entity, or as the raw node that it was."""
+    if is_raw(node):
+        kept = node.origin.as_written if node.origin is not None else {}
+        return with_numbers(dict(node.properties), kept.get(NUMBERS))
+    now = {name: getattr(node, name) for name in _node_said({})}
+    row = settled(_written_node(node), kept_of(node.origin), _node_said, now, _MEANS)
+    return _named(row, identity, ENTITY, node.origin)
+
+
+def is_raw(node: GraphNode) -> bool:
+    """Tell whether a node was a raw one."""
+    origin = node.origin
+    is_ours = origin is not None and origin.provider == NAME
+    return is_ours and origin is not None and (origin.id or "").startswith(f"{RAW}:")
+
+
+# -- all of them ---------------------------------------------------------------------------
+
+
+def kept_of(origin: Origin | None) -> Row:
+    """Return what a row said beside what its record says."""
+    return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
+
+
+def kept_with(made: _T, identity: str, row: Row, written: Row) -> _T:
+    """Return a record with what its row said that the record does not."""
+    kept = differences({k: v for k, v in row.items() if k != "external_id"}, written)
+    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=TrustClass.IMPORTED)
+    return msgspec.structs.replace(made, origin=origin)
+
+
+def _named(row: Row, identity: str, kind: str, origin: Origin | None) -> Row:
+    if origin is None or origin.provider != NAME:
+        row["external_system"] = origin.provider if origin and origin.provider else _SYSTEM
+    return {"external_id": identity, **row, "kind": kind} if "kind" in row else row
+
+
+TAR_BLOCK = 512
+_MOST_FILES, _DEEPEST = 1000, 4
+_MORE_BYTES = 1 << 16
+_MAGIC = b"ustar"
+_SHOWN = 80
+_KNOWN = {*KINDS, MANIFEST, PERMISSIONS}
+
+
+class Chunks(Protocol):
+    """The bytes of one file."""
+
+    def read(self) -> bytes:
+        """Return some bytes more; none at the end."""
+        ...
+
+
+def is_archive(place: Place) -> bool:
+    """Tell whether a place is such an archive, by the names and first bytes of its files."""
+    if place.is_folder:
+        return False
+    head = place.head
+    if head.startswith(ZIP_MAGIC):
+        with _quietly(place) as found:
+            return found
+    head = unpacked(head)
+    while head[257:262] == _MAGIC and head[156:157] in b"xg5":
+        size = _octal(head[124:136]) or 0
+        head = head[TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK :]
+    name, is_tar = _name_in(head[:TAR_BLOCK]), head[257:262] == _MAGIC
+    return is_tar and _is_ours(name.rpartition("/")[2], head[TAR_BLOCK:].rstrip(b"\0"))
+
+
+def _is_ours(name: str, start: bytes) -> bool:
+    found = {path for path, _ in members(start.partition(b"\n{")[0])}
+    if name == MANIFEST:
+        return (b"cogx_version",) in found
+    if name == FILES["raw_node"]:
+        return {(b"id",), (b"type",)} <= found
+    return name in KINDS and {(b"external_id",), (b"kind",)} <= found
+
+
+@contextmanager
+def _quietly(place: Place) -> Iterator[bool]:
+    found = False
+    try:
+        with opened(place) as archive:
+            for file in archive.files:
+                if file.name == MANIFEST:
+                    with archive.stream(file) as stream:
+                        found = found or _is_ours(MANIFEST, stream.read(CHUNK))
+    except (MalformedError, LimitError, PathRefusedError):
+        found = False
+    yield found
+
+
+def files_in(place: Place, reading: Reading) -> Iterator[tuple[str, Chunks]]:
+    """Yield the files of an archive, each with its bytes, to be read before the next one.
+
+    Raises:
+        MalformedError: If it is none, cut or damaged.
+        LimitError: If there is too much in it.
+        PathRefusedError: If a name leads out of it.
+    """
+    if place.head.startswith(ZIP_MAGIC):
+        with opened(place, reading.limits) as archive:
+            for file in archive.files:
+                with archive.stream(file) as stream:
+                    yield file.path, _Stream(stream)
+        return
+    with place.open() as stream:
+        yield from _Tar(Unpacked(stream, reading.limits)).files()
+
+
+class _Stream:
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self) -> bytes:
+        return self._stream.read(CHUNK)
+
+
+class _Tar:
+    """A tar that is read as it comes."""
+
+    def __init__(self, source: Unpacked) -> None:
+        self._source = source
+        self._held = b""
+
+    def files(self) -> Iterator[tuple[str, Chunks]]:
+        """Yield its files."""
+        seen = set[str]()
+        while (header := self._taken(TAR_BLOCK)).strip(b"\0"):
+            size = self._checked(header)
+            kind, name = header[156:157], _name_in(header)
+            if kind in b"xg" and size <= _MORE_BYTES:  # more about the next file, such as its time
+                more = self._taken(size + -size % TAR_BLOCK)
+                if b" path=" in more or b" size=" in more:
+                    raise MalformedError("an unexpected file name", field=name[:_SHOWN])
+                continue
+            if kind == b"5" and size == 0:
+                continue
+            if kind not in (b"0", b"\0"):
+                raise MalformedError("not a regular file", field=name[:_SHOWN])
+            if _depth_of(name) > _DEEPEST or name in seen or len(seen) == _MOST_FILES:
+                raise MalformedError("an unexpected file", field=name[:_SHOWN])
+            seen.add(name)
+            file = _File(self, size)
+            yield name, file
+            file.skip()
+            self._taken(-size % TAR_BLOCK)
+        while self.some(CHUNK):
+            pass
+
+    def some(self, most: int) -> bytes:
+        """Return at most so many bytes more; none at the end."""
+        data = self._held or self._source.read()
+        self._held = data[most:]
+        return data[:most]
+
+    def _taken(self, size: int) -> bytes:
+        found = b""
+        while len(found) < size:
+            more = self.some(size - len(found))
+            if not more:
+                raise MalformedError("the archive is truncated", byte=0)
+            found += more
+        return found
+
+    def _checked(self, header: bytes) -> int:
+        size, told = _octal(header[124:136]), _octal(header[148:156])
+        plain = header[:148] + b" " * 8 + header[156:]
+        if size is None or told != sum(plain) or header[257:262] != _MAGIC:
+            raise MalformedError("not a tar archive, or damaged", byte=0)
+        return size
+
+
+class _File:
+    """One file of a tar."""
+
+    def __init__(self, tar: _Tar, size: int) -> None:
+        self._tar = tar
+        self._left = size
+
+    def read(self) -> bytes:
+        """Return some bytes more; none at the end."""
+        if not self._left:
+            return b""
+        data = self._tar.some(min(CHUNK, self._left))
+        if not data:
+            raise MalformedError("the archive is truncated", byte=0)
+        self._left -= len(data)
+        return data
+
+    def skip(self) -> None:
+        """Read what is left."""
+        while self.read():
+            pass
+
+
+def _depth_of(name: str) -> int:
+    try:
+        return len(parts_of(name))
+    except PathRefusedError as error:
+        error.field = name[:_SHOWN]
+        raise
+
+
+def _octal(digits: bytes) -> int | None:
+    plain = digits.strip(b" \0")
+    return int(plain, 8) if plain.isdigit() and not set(plain) & set(b"89") else None
+
+
+def _name_in(header: bytes) -> str:
+    name, start = header[:100].partition(b"\0")[0], header[345:500].partition(b"\0")[0]
+    whole = (start + b"/" if start else b"") + name
+    return whole.decode("utf-8", "replace").removeprefix("./")
+
+
+def put_file(sink: BinaryIO, name: str, size: int, chunks: Iterator[bytes]) -> None:
+    """Write a file of a tar: no owner, no time, the same bytes each run."""
+    about = tarfile.TarInfo(name)
+    about.size = size
+    sink.write(about.tobuf(tarfile.USTAR_FORMAT))
+    sink.writelines(chunks)
+    sink.write(b"\0" * (-size % TAR_BLOCK))
+
+
+def put_end(sink: BinaryIO) -> None:
+    """Write the end of a tar."""
+    sink.write(b"\0" * (2 * TAR_BLOCK))
+
+
+_TURN = ("role", "content", "occurred_at")
+
+
+def events_of(row: Row) -> Iterator[SessionEvent]:
+    """Yield an episode: its start, then its turns.
+
+    Raises:
+        MalformedError: If it is none, naming the member.
+    """
+    identity, turns, title = text_in(row, "external_id"), row.get("turns", []), row.get("title")
+    if type(turns) is not list:
+        raise MalformedError("`turns` is not a list", field="turns")
+    name, made = title if type(title) is str else None, _time(row.get("created_at"))
+    session = f"{EPISODE}:{identity}"
+    written = _start(name, made)
+    known = ("external_id", "turns")
+    kept = differences({k: v for k, v in row.items() if k not in known}, written)
+    if "turns" not in row:
+        kept["turns"] = None
+    origin = Origin(provider=NAME, id=session, as_written=kept, trust=TrustClass.IMPORTED)
+    yield SessionEvent(event="session", name=name, created_at=made, origin=origin)
+    for number, turn in enumerate(turns):
+        try:
+            yield _turn(turn, session, number)
+        except MalformedError as error:
+            error.field = f"turns/{number}" + (f"/{error.field}" if error.field else "")
+            raise
+
+
+def _turn(turn: Any, session: str, number: int) -> SessionEvent:
+    if type(turn) is not dict:
+        raise MalformedError("not an object")
+    role, text = text_in(turn, "role"), text_in(turn, "content")
+    made = _time(turn.get("occurred_at"))
+    kept = differences(turn, _written_turn(role, text, made))
+    name = f"{session}/{number}"
+    origin = Origin(provider=NAME, id=name, as_written=kept, trust=TrustClass.IMPORTED)
+    return SessionEvent(
+        event="message", session=session, role=role, text=text, created_at=made, origin=origin
+    )
+
+
+def row_of_start(event: SessionEvent | None, identity: str) -> Row:
+    """Return the start of a conversation as an episode without turns."""
+    if event is None:
+        return {"external_id": identity, **_start(None, None)}
+    kept = kept_of(event.origin)
+    kept.pop("turns", None)
+    made, title = event.created_at, event.name
+    row = reproduce(_start(title, made), kept)
+    if _time(row.get("created_at")) != made or row.get("title") != title:
+        row |= _start(title, made)
+    return {"external_id": identity, **row}
+
+
+def row_of_turn(event: SessionEvent) -> Row:
+    """Return a message as a turn."""
+    role, text, made = event.role or "user", event.text or "", event.created_at
+    kept = {k: v for k, v in kept_of(event.origin).items() if k not in ("role", "content")}
+    written = _written_turn(role, text, made)
+    row = reproduce(written, kept)
+    return row if _time(row.get("occurred_at")) == made else {**row, **written}
+
+
+def has_turns(event: SessionEvent | None) -> bool:
+    """Tell whether an episode says its turns, even where there are none."""
+    return event is None or "turns" not in kept_of(event.origin)
+
+
+def _start(title: str | None, made: str | None) -> Row:
+    row: Row = {"external_system": NAME, "scope": {}}
+    row |= {} if made is None else {"created_at": time_text(made)}
+    row |= {"metadata": {}, "kind": EPISODE}
+    return row if title is None else {**row, "title": title}
+
+
+def _written_turn(role: str, text: str, made: str | None) -> Row:
+    row: Row = {"role": role, "content": text}
+    return row if made is None else {**row, "occurred_at": time_text(made)}

@@ -1,1 +1,0 @@
-"""How the stores of agent frameworks and vector databases say what they keep."""

@@ -1,0 +1,706 @@
+"""One row of a graph as a record, and back.
+
+An episode is an episodic entry; a fact between two entities is a semantic entry, which says when
+it began and ceased to be true; entities, communities and sagas are nodes. What a row says beside
+that is kept with its record, and comes back into a row as long as the record still says the same.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self, TypeVar
+from uuid import UUID
+
+import msgspec
+from blake3 import blake3
+
+from satchel.crypto.value_domain import ABSENT
+from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._json import differences, reproduce, settled, text_in
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Edge, GraphNode
+from satchel.model.times import read_time
+from satchel.model.type_info import resolved
+from satchel.model.values import Entity, Origin, Scope, TrustClass
+from satchel.ports.format import Reading
+from satchel.ports.links import placeholder
+from satchel.ports.vectors import mark_of
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Strands
+
+NAME = "graphiti"
+"""The format, and the provider that records from it name."""
+
+NODES, EPISODES, FACTS, MENTIONS = "nodes", "episodes", "edges", "mentions"
+COMMUNITIES, SAGAS = "communities", "sagas"
+
+THINGS = {NODES: "", COMMUNITIES: "community:", SAGAS: "saga:"}
+"""Tables of nodes that are no episodes, each with what stands before the id of one."""
+
+LINKS = {
+    MENTIONS: "MENTIONS",
+    "has_member": "HAS_MEMBER",
+    "has_episode": "HAS_EPISODE",
+    "next_episode": "NEXT_EPISODE",
+}
+"""Tables of links that are no facts, each with the type of its links."""
+
+TABLES = (NODES, EPISODES, COMMUNITIES, SAGAS, FACTS, *LINKS)
+"""All of them, in the order in which they are written."""
+
+ALWAYS = (NODES, EPISODES, FACTS, MENTIONS)
+"""Those that a file always has."""
+
+_OTHERS = {
+    NODES: ("entities", "entity_nodes"),
+    EPISODES: ("episode_nodes",),
+    COMMUNITIES: ("community_nodes",),
+    SAGAS: ("saga_nodes",),
+    FACTS: ("entity_edges", "facts"),
+    MENTIONS: ("episodic_edges",),
+    "has_member": ("community_edges", "has_member_edges"),
+    "has_episode": ("has_episode_edges",),
+    "next_episode": ("next_episode_edges",),
+}
+
+CALLED = {name: table for table in TABLES for name in (table, *_OTHERS[table])}
+"""The table that a member of a file is."""
+
+SOURCE, TARGET = "source_node_uuid", "target_node_uuid"
+
+Row = dict[str, Any]
+
+_NODE_SIGNS = frozenset({b"group_id", b"labels", b"summary"})
+_EPISODE_SIGNS = frozenset({b"group_id", b"source_description", b"content"})
+_IDS = frozenset({b"uuid", b"uuid_"})
+_SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_GROUP = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
+
+
+def is_graph(found: Iterable[tuple[tuple[bytes | int, ...], bytes]]) -> bool:
+    """Tell whether the first members of a document are those of a graph."""
+    rows = dict[str, set[bytes]]()
+    for path, _ in found:
+        if len(path) == 3 and path[1] == 0 and isinstance(path[0], bytes):  # noqa: PLR2004 - a member of a row
+            table = CALLED.get(path[0].decode("latin-1"))
+            if table is not None and isinstance(path[2], bytes):
+                rows.setdefault(table, set()).add(path[2])
+    return any(_is_row(table, names) for table, names in rows.items())
+
+
+def _is_row(table: str, names: set[bytes]) -> bool:
+    if table == FACTS or table in LINKS:
+        return SOURCE.encode() in names
+    signs = _EPISODE_SIGNS if table == EPISODES else _NODE_SIGNS
+    return not names.isdisjoint(_IDS) and not names.isdisjoint(signs)
+
+
+def is_safe_label(label: str) -> bool:
+    """Tell whether Graphiti takes a label."""
+    return _SAFE.fullmatch(label) is not None
+
+
+def is_safe_group(group: str) -> bool:
+    """Tell whether Graphiti takes the name of a group."""
+    return _GROUP.fullmatch(group) is not None
+
+
+def id_in(row: Row) -> str:
+    """Return what a row is called; the SDK of Zep spells the member another way.
+
+    Raises:
+        MalformedError: If there is none.
+    """
+    return text_in(row, "uuid_" if "uuid_" in row and "uuid" not in row else "uuid")
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Return a list of texts; nothing where a value is none."""
+    if isinstance(value, list) and all(type(one) is str for one in value):
+        return tuple(value)
+    return ()
+
+
+NOBODY, NO_BODY = "memory", "Nobody"
+"""The entity at an end of a fact that is about nobody in particular, and its label."""
+
+ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH = "REMEMBERED", "ABOUT", "OBSERVED"
+"""What facts are called that join something to nobody: whether an entry named an entity, a
+subject, or one and the same as both."""
+
+WITHOUT = (ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH)
+"""All of them: what facts without a predicate are called."""
+
+SOURCES = ("message", "json", "text", "fact_triple")
+"""What an episode can be."""
+
+_TEXT = "text"
+_EMBEDDINGS = {NODES: ("name_embedding", "name"), FACTS: ("fact_embedding", "fact")}
+_OF, _VECTOR = "of", "vector"
+
+_MEANS = {
+    "name": "predicate",
+    "fact": "text",
+    "content": "text",
+    "source": "kind",
+    "created_at": "created_at",
+    "valid_at": "valid",
+    "invalid_at": "valid",
+    "expired_at": "valid",
+    "attributes": "metadata",
+    "episode_metadata": "metadata",
+    "group_id": "scope",
+}
+"""What of an entry a member of its row says."""
+
+
+class End(NamedTuple):
+    """What a fact or link is joined to."""
+
+    identity: str
+    """Its id in the file."""
+
+    name: str
+    label: str | None
+
+    @property
+    def is_nobody(self) -> bool:
+        """Whether it only stands where nobody is."""
+        return self.name == NOBODY and self.label == NO_BODY
+
+
+Ends = tuple[End | None, End | None]
+
+_T = TypeVar("_T", Semantic, Episodic, GraphNode, Edge)
+
+
+def time_text(text: str | None) -> str | None:
+    """Return a time as Graphiti writes it."""
+    return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
+
+
+def _time(value: Any) -> str | None:
+    return read_time(value) if type(value) is str else None
+
+
+def object_of(value: Any) -> Row:
+    """Return an object; an empty one where a value is none."""
+    return value if type(value) is dict else {}
+
+
+def scope_of(row: Row) -> Scope | None:
+    """Return the group that a row is in, as a scope."""
+    group = row.get("group_id")
+    return Scope(namespace=(group,)) if type(group) is str and group else None
+
+
+def group_of(scope: Scope | None) -> str:
+    """Return the group that a scope is."""
+    if scope is None:
+        return ""
+    named = scope.user or scope.agent or scope.app or scope.run
+    return "/".join(scope.namespace) or named or ""
+
+
+# -- facts ---------------------------------------------------------------------------------
+
+
+def fact_of(row: Row, ends: Ends, episodes: dict[str, str]) -> Semantic:
+    """Return a fact as an entry.
+
+    Args:
+        row: The fact.
+        ends: What it joins, where that is in the file.
+        episodes: Those of its episodes that are in the file, each with what stands for its id.
+
+    Raises:
+        MalformedError: If there is no fact in it, naming the member.
+    """
+    identity = id_in(row)
+    text_in(row, "fact")
+    said = _fact_said(row, ends)
+    valid_from, valid_until = said.pop("valid")
+    made = Semantic(
+        **said, valid_from=valid_from, valid_until=valid_until, parent_ids=tuple(episodes.values())
+    )
+    named = tuple(None if one is None else one.identity for one in ends)
+    written = _written_fact(made, (named[0], named[1]), list(episodes))
+    return kept_with(made, identity, row, written, FACTS)
+
+
+def _fact_said(row: Row, ends: Ends) -> Row:
+    """Return what an entry says that is made of a row."""
+    start, end = ends
+    name, fact = row.get("name"), row.get("fact")
+    begins, ends_at = _time(row.get("valid_at")), _time(row.get("invalid_at"))
+    if ends_at is None:  # withdrawn, and nobody said when it had ceased to be true
+        ends_at = _time(row.get("expired_at"))
+    said: Row = {
+        "text": fact,
+        "created_at": _time(row.get("created_at")),
+        "valid": (begins, ends_at),
+        "metadata": object_of(row.get("attributes")),
+        "scope": scope_of(row),
+        "predicate": name if type(name) is str else None,
+        "subject": None if start is None or start.is_nobody else start.name,
+        "object": None if end is None or end.is_nobody else end.name,
+    }
+    if end is not None and end.is_nobody and name in WITHOUT:
+        said["predicate"] = None
+        if start is not None and not start.is_nobody and name != ABOUT_SUBJECT:
+            said["entities"] = (Entity(name=start.name, entity_type=start.label),)
+        if name == ABOUT_ENTITY:
+            said["subject"] = None
+    return said
+
+
+def _written_fact(entry: Semantic, ends: tuple[str | None, str | None], episodes: list[str]) -> Row:
+    row: Row = {
+        "group_id": group_of(entry.scope),
+        SOURCE: ends[0],
+        TARGET: ends[1],
+        "created_at": time_text(entry.created_at),
+        "name": _called(entry),
+        "fact": entry.text,
+        "fact_embedding": None,
+        "episodes": episodes,
+        "expired_at": None,
+        "valid_at": time_text(entry.valid_from),
+        "invalid_at": time_text(entry.valid_until),
+        "reference_time": None,
+        "attributes": entry.metadata,
+    }
+    for name in (SOURCE, TARGET, "created_at"):
+        if row[name] is None:
+            del row[name]
+    return row
+
+
+def _called(entry: Semantic) -> str:
+    """Return what a fact is called; one that joins nothing is called by what it is about."""
+    if entry.predicate is not None:
+        return entry.predicate
+    if entry.subject is None:
+        return ABOUT_ENTITY
+    return ABOUT_BOTH if entry.entities else ABOUT_SUBJECT
+
+
+def row_of_fact(entry: Semantic, identity: str, ends: Ends, episodes: list[str]) -> Row:
+    """Return an entry as a fact.
+
+    Args:
+        entry: The entry.
+        identity: What it is to be called.
+        ends: What it joins; None for what its file did not have either.
+        episodes: The ids of those that it was drawn from.
+    """
+    named = tuple(None if one is None else one.identity for one in ends)
+    written = _written_fact(entry, (named[0], named[1]), episodes)
+    kept = kept_of(entry.origin)
+    for name in written.keys() & {SOURCE, TARGET}:
+        kept.pop(name, None)
+    found = kept.get("episodes")
+    if "episodes" in kept and (found != ABSENT or episodes) and not _holds(found, episodes):
+        del kept["episodes"]
+
+    def again(row: Row) -> Row:
+        return _fact_said(row, ends)
+
+    row = settled(written, kept, again, _said(entry), _MEANS)
+    return named_row(row, identity, kept, FACTS)
+
+
+def _holds(found: Any, some: list[str]) -> bool:
+    return isinstance(found, list) and all(one in found for one in some)
+
+
+# -- episodes ------------------------------------------------------------------------------
+
+
+def episode_of(row: Row) -> Episodic:
+    """Return an episode as an entry.
+
+    Raises:
+        MalformedError: If there is nothing in it, naming the member.
+    """
+    identity = id_in(row)
+    text_in(row, "content")
+    said = _episode_said(row)
+    occurred_at, _ = said.pop("valid")
+    made = Episodic(**said, occurred_at=occurred_at)
+    return kept_with(made, identity, row, _written_episode(made, ""), EPISODES)
+
+
+def _episode_said(row: Row) -> Row:
+    kind = row.get("source")
+    return {
+        "text": row.get("content"),
+        "kind": kind if kind in SOURCES and kind != _TEXT else None,
+        "created_at": _time(row.get("created_at")),
+        "valid": (_time(row.get("valid_at")), None),
+        "metadata": object_of(row.get("episode_metadata")),
+        "scope": scope_of(row),
+    }
+
+
+def _written_episode(entry: Episodic, content: str) -> Row:
+    text = content if entry.text is None else entry.text
+    row: Row = {
+        "name": NOBODY,
+        "group_id": group_of(entry.scope),
+        "labels": [],
+        "created_at": time_text(entry.created_at),
+        "source": entry.kind if entry.kind in SOURCES else _TEXT,
+        "source_description": _came_from(entry),
+        "content": text,
+        "valid_at": time_text(entry.occurred_at),
+        "entity_edges": [],
+        "episode_metadata": entry.metadata or None,
+    }
+    for name in ("created_at", "valid_at"):
+        if row[name] is None:
+            del row[name]
+    return row
+
+
+def _came_from(entry: Episodic) -> str:
+    provider = entry.origin.provider if entry.origin is not None else None
+    return NOBODY if provider in (None, NAME) else str(provider)
+
+
+def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
+    """Return an entry as an episode; ``content`` is what is in it where it has no text."""
+    kept = kept_of(entry.origin)
+    row = settled(_written_episode(entry, content), kept, _episode_said, _said(entry), _MEANS)
+    return named_row(row, identity, kept, EPISODES)
+
+
+# -- all of them ---------------------------------------------------------------------------
+
+
+def kept_of(origin: Origin | None) -> Row:
+    """Return what a row said beside what its record says."""
+    return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
+
+
+def kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T:
+    """Return a record with what its row said that the record does not."""
+    spelled = "uuid" if "uuid" in row else "uuid_"
+    kept = differences({k: v for k, v in row.items() if k != spelled}, written)
+    if spelled == "uuid_":
+        kept["uuid_"] = True
+    vector, of = _EMBEDDINGS.get(table, ("", ""))
+    if isinstance(kept.get(vector), list):
+        kept[vector] = {_OF: mark_of(str(row.get(of))), _VECTOR: kept[vector]}
+    trust = TrustClass.IMPORTED
+    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=trust)
+    return msgspec.structs.replace(made, origin=origin)
+
+
+def named_row(row: Row, identity: str, kept: Row, table: str) -> Row:
+    """Return a row with its id, and with its vector where that is of what it says now."""
+    spelled = "uuid_" if kept.get("uuid_") is True else "uuid"
+    row.pop("uuid_", None)
+    vector, of = _EMBEDDINGS.get(table, ("", ""))
+    held = row.get(vector)
+    if isinstance(held, dict):
+        is_of_it = held.get(_OF) == mark_of(str(row.get(of)))
+        row[vector] = held.get(_VECTOR) if is_of_it else None
+    return {spelled: identity, **{k: v for k, v in row.items() if k != spelled}}
+
+
+def _said(record: Entry) -> Row:
+    said = {name: getattr(record, name, None) for name in {*_MEANS.values()} - {"valid"}}
+    if isinstance(record, Episodic):
+        return {**said, "valid": (record.occurred_at, None)}
+    return {**said, "valid": (record.valid_from, record.valid_until)}
+
+
+_NODE_MEANS = {
+    "name": "name",
+    "labels": "labels",
+    "summary": "summary",
+    "attributes": "properties",
+    "group_id": "scope",
+}
+
+
+def node_of(table: str, row: Row) -> GraphNode:
+    """Return an entity, a community or a saga as a node.
+
+    Raises:
+        MalformedError: If it has no name, naming the member.
+    """
+    identity = id_in(row)
+    text_in(row, "name")
+    made = GraphNode(**_node_said(row))
+    written = written_node(made, table)
+    return kept_with(made, THINGS[table] + identity, row, written, NODES)
+
+
+def _node_said(row: Row) -> Row:
+    summary = row.get("summary")
+    return {
+        "name": row.get("name"),
+        "labels": texts(row.get("labels")),
+        "summary": summary if type(summary) is str and summary else None,
+        "properties": object_of(row.get("attributes")),
+        "scope": scope_of(row),
+    }
+
+
+def written_node(node: GraphNode, table: str) -> Row:
+    """Return a node as a row, without an id."""
+    row: Row = {
+        "name": node.name or "",
+        "group_id": group_of(node.scope),
+        "labels": list(node.labels),
+        "name_embedding": None,
+        "summary": node.summary or "",
+        "attributes": node.properties,
+    }
+    if table != NODES:
+        del row["attributes"]
+    return row
+
+
+def row_of_node(table: str, node: GraphNode, identity: str) -> Row:
+    """Return a node as a row of its table."""
+    kept = kept_of(node.origin)
+    row = settled(written_node(node, table), kept, _node_said, _node_of_record(node), _NODE_MEANS)
+    return named_row(row, identity, kept, NODES)
+
+
+def own_node(name: str, label: str | None, group: Any) -> Row:
+    """Return the entity that is made where a memory only names one: it says nothing more."""
+    key = blake3(msgspec.json.encode([group, name, label == NO_BODY])).digest(16)
+    node = GraphNode(name=name, labels=(label,) if label else ())
+    row = {"uuid": str(UUID(bytes=key, version=5)), **written_node(node, NODES)}
+    return {**row, "group_id": group}
+
+
+def label_of(labels: tuple[str, ...]) -> str | None:
+    """Return the type of an entity: its last label that is not one of all entities."""
+    own = [one for one in labels if one != "Entity" and not one.startswith("Entity_")]
+    return own[-1] if own else None
+
+
+# -- links ---------------------------------------------------------------------------------
+
+
+def link_of(table: str, row: Row, ends: tuple[str, str]) -> Edge:
+    """Return a link that is no fact.
+
+    Args:
+        table: The table that it is in.
+        row: The link.
+        ends: What stands for the ids at its ends.
+
+    Raises:
+        MalformedError: If the row is none, naming the member.
+    """
+    identity = id_in(row)
+    written = {"group_id": group_of(scope_of(row)), SOURCE: row[SOURCE], TARGET: row[TARGET]}
+    made = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
+    return kept_with(made, identity, row, written, table)
+
+
+def row_of_link(edge: Edge, identity: str, ends: tuple[str, str]) -> Row:
+    """Return a link as a row of its table."""
+    kept = kept_of(edge.origin)
+    for name in (SOURCE, TARGET, "group_id"):
+        kept.pop(name, None)
+    written = {"group_id": group_of(edge.scope), SOURCE: ends[0], TARGET: ends[1]}
+    if edge.origin is not None and edge.origin.as_written.get("group_id") == ABSENT:
+        del written["group_id"]
+    return named_row(reproduce(written, kept), identity, kept, "")
+
+
+def _node_of_record(node: GraphNode) -> Row:
+    return {name: getattr(node, name) for name in _NODE_MEANS.values()}
+
+
+SUBJECT, OBJECT = "subject", "object"
+"""The kinds of the links from a fact to what it joins."""
+
+_ENDS = ((SOURCE, SUBJECT), (TARGET, OBJECT))
+_SHOWN = 80
+
+
+class Known(NamedTuple):
+    """A node or an episode that is in the file."""
+
+    standing: str
+    """What stands for its id; empty for an entity that only has a name that facts give as well."""
+
+    name: str
+    label: str | None
+    is_episode: bool
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_known = msgspec.msgpack.Decoder(resolved(Known)).decode
+
+
+class Graph:
+    """The nodes, facts and links of one input; a context manager.
+
+    Args:
+        reading: Where bad ones go.
+        file: What to call the input in errors.
+    """
+
+    def __init__(self, reading: Reading, file: str) -> None:
+        self._counts = Counter[str]()
+        self._reading = reading
+        self._file = file
+        self._names = Keyed()
+        self._strands = Strands()
+        self._open_ends = 0
+        self._waiting = {name: self._strands.strand() for name in (FACTS, *LINKS)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._names.close()
+        self._strands.close()
+
+    def rows(self, table: str, where: str, rows: Iterable[Any]) -> Iterator[GraphNode | Episodic]:
+        """Take the rows of a table; nodes and episodes are given out.
+
+        Args:
+            table: The table.
+            where: What the file calls it.
+            rows: What is in it.
+
+        Raises:
+            MalformedError: If one is bad, and bad ones are not left out.
+        """
+        for row in rows:
+            place = f"{where}/{self._counts[where]}"
+            self._counts[where] += 1
+            with self._refusing(place):
+                if type(row) is not dict:
+                    raise MalformedError("not an object")
+                if table in self._waiting:
+                    self._keep(table, place, row)
+                elif table == EPISODES:
+                    episode = episode_of(row)
+                    self._note(episode, Known(_standing(episode), "", None, is_episode=True))
+                    yield episode
+                else:
+                    node = node_of(table, row)
+                    label = label_of(node.labels)
+                    is_made = row == own_node(str(node.name), label, row.get("group_id"))
+                    standing = "" if is_made else _standing(node)
+                    self._note(node, Known(standing, node.name or "", label, is_episode=False))
+                    if not is_made:
+                        yield node
+
+    def rest(self) -> Iterator[Semantic | Edge]:
+        """Yield the facts, then the links of both kinds.
+
+        Raises:
+            EmptyInputError: If there was nothing at all.
+        """
+        if not self._counts:
+            raise EmptyInputError("the graph contains no memories", file=self._file)
+        for place, row in self._kept(FACTS):
+            with self._refusing(place):
+                yield self._fact(row)
+        for place, row in self._kept(FACTS):
+            with self._refusing(place):
+                yield from self._joints(row)
+        if self._open_ends:
+            what = "ends of facts are not in the file; their IDs are kept"
+            self._reading.report.note(f"{self._open_ends:,} {what}")
+        for table in LINKS:
+            for place, row in self._kept(table):
+                with self._refusing(place):
+                    yield from self._link(table, row)
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _keep(self, table: str, place: str, row: Row) -> None:
+        id_in(row)
+        if table == FACTS:
+            text_in(row, "fact")
+        else:
+            text_in(row, SOURCE)
+            text_in(row, TARGET)
+        self._waiting[table].write(msgspec.json.encode([place, row]) + b"\n")
+
+    def _kept(self, table: str) -> Iterator[tuple[str, Row]]:
+        for line in self._waiting[table].lines():
+            place, row = msgspec.json.decode(line)
+            yield place, row
+
+    def _note(self, record: GraphNode | Episodic, known: Known) -> None:
+        identity = _identity(record)
+        if not self._names.add(identity.encode(), _pack(known)):
+            self._reading.report.note(
+                f"several records have the same ID, such as {identity[:_SHOWN]!r}"
+            )
+
+    def _found(self, identity: Any) -> Known | None:
+        found = self._names.get(identity.encode()) if type(identity) is str else None
+        return None if found is None else _known(found)
+
+    def _end(self, row: Row, side: str) -> End | None:
+        found = self._found(row.get(side))
+        return None if found is None else End(row[side], found.name, found.label)
+
+    def _fact(self, row: Row) -> Semantic:
+        episodes = dict[str, str]()
+        for one in texts(row.get("episodes")):
+            known = self._found(one)
+            if known is not None and known.is_episode:
+                episodes[one] = known.standing
+        return fact_of(row, (self._end(row, SOURCE), self._end(row, TARGET)), episodes)
+
+    def _joints(self, row: Row) -> Iterator[Edge]:
+        """Yield the links from a fact to what it joins, as far as that is in the file."""
+        fact = _standing(self._fact(row))
+        for side, kind in _ENDS:
+            known = self._found(row.get(side))
+            if known is None:
+                self._open_ends += 1
+            elif known.standing:
+                name = f"{id_in(row)}/{kind}"
+                origin = Origin(provider=NAME, id=name, trust=TrustClass.IMPORTED)
+                yield Edge(source=fact, target=known.standing, kind=kind, origin=origin)
+
+    def _link(self, table: str, row: Row) -> Iterator[Edge]:
+        start, end = self._found(row[SOURCE]), self._found(row[TARGET])
+        if start is None or end is None or not (start.standing and end.standing):
+            reason = "its ends are not in the file"
+            self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN])
+        else:
+            yield link_of(table, row, (start.standing, end.standing))
+
+    @contextmanager
+    def _refusing(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            error.field = f"{where}/{error.field}" if error.field else where
+            line = self._reading.line()
+            self._reading.refuse(error.located(file=self._file, line=line))  # type: ignore[arg-type]
+
+
+def _identity(record: GraphNode | Episodic) -> str:
+    """Return what links of the file call a record."""
+    origin = record.origin
+    assert origin is not None  # noqa: S101 - each record that is read has one
+    assert origin.id is not None  # noqa: S101 - so has each origin
+    for start in filter(None, THINGS.values()):
+        if isinstance(record, GraphNode) and origin.id.startswith(start):
+            return origin.id.removeprefix(start)
+    return origin.id
+
+
+def _standing(record: GraphNode | Episodic | Semantic) -> str:
+    assert record.origin is not None  # noqa: S101 - each record that is read has one
+    return placeholder(str(record.__struct_config__.tag), record.scope, record.origin)

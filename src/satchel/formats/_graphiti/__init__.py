@@ -1,1 +1,0 @@
-"""What is in a graph of Graphiti: its rows as records and back."""

@@ -1,0 +1,300 @@
+"""A folder of notes, as the archive that it is read from and written to.
+
+Whoever names a folder is given one, and whoever names an archive gets that; a format knows only the
+archive.
+"""
+
+import posixpath
+import re
+import zipfile
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import InputError, LimitError, MalformedError
+from satchel.formats._chats.archive import Archive, File
+from satchel.formats._chats.fields import paragraphs, words_of
+from satchel.formats._notes import NAME, entry_of, slug, split, summary
+from satchel.model.entries import Entry, Semantic
+from satchel.model.values import Origin, TrustClass
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+
+MOST_FILES = 99_999
+"""Files beside the index; a folder with more is not read."""
+
+_THEN = (1980, 1, 1, 0, 0, 0)
+
+
+def text_in(
+    archive: Archive, file: File, reading: Reading, place: Place, most: int | None = None
+) -> str:
+    """Return the text of a file.
+
+    Args:
+        archive: The input.
+        file: Which of its files.
+        reading: The bounds.
+        place: What to call the input in errors.
+        most: Bytes that it may have; as many as a memory where not given.
+
+    Raises:
+        MalformedError: If it is not UTF-8, or holds what no text does.
+        LimitError: If it is larger than a memory may be.
+    """
+    data, most = b"", min(most or reading.limits.entry_bytes, reading.limits.line_bytes)
+    try:
+        with archive.stream(file) as stream:
+            while more := stream.read(most + 1 - len(data)):
+                data += more
+                if len(data) > most:
+                    raise LimitError(f"a note can have at most {most} bytes", field=file.name)
+        return data.decode()
+    except UnicodeDecodeError as error:
+        problem = MalformedError("the text is not UTF-8", byte=error.start)
+        raise _located(problem, archive, file, place) from None
+    except InputError as error:
+        raise _located(error, archive, file, place) from None
+
+
+def _located(error: InputError, archive: Archive, file: File, place: Place) -> InputError:
+    error.field = archive.file_of(file) or error.field
+    error.file = place.name
+    return error
+
+
+@contextmanager
+def packing(sink: BinaryIO) -> Iterator[zipfile.ZipFile]:
+    """Give an archive to write."""
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
+        yield archive
+
+
+@contextmanager
+def member(archive: zipfile.ZipFile, path: str) -> Iterator[BinaryIO]:
+    """Give a file of an archive to write; the same bytes each time."""
+    with archive.open(zipfile.ZipInfo(path, _THEN), "w", force_zip64=True) as stream:
+        yield stream  # type: ignore[misc]  # a BinaryIO in all but its declared name
+
+
+INDEX = "MEMORY.md"
+NOTE = "note"
+"""The kind of what stands in an index itself."""
+
+MOST_KEPT = 1 << 18
+"""Characters of an index that are kept as they are."""
+
+_LINK = re.compile(r"[ \t]*[-*+][ \t]+\[[^\]\n]*\]\(<?([^)>\n]*)>?\)[^\n]*")
+_ITEM = re.compile(r"[-*+][ \t]+(\S[^\n]*)")
+_RULE = re.compile(r"[-*+ \t]+")
+_OF_A_NOTE = frozenset({"id", "nonce", "type", "kind", "text", "tags", "origin"})
+_TITLE = "# Memory"
+_LINE_ENDS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+
+
+class Index(NamedTuple):
+    """What an index says."""
+
+    links: list[str]
+    """Paths of the files that it lists, from where it is."""
+
+    notes: list[tuple[str, str]]
+    """Heading, which may be empty, and text of each memory in it."""
+
+
+def index_in(text: str, names: Container[str], folder: str = "") -> Index:
+    """Return what an index says.
+
+    Args:
+        text: All of it.
+        names: The paths of the files that there are.
+        folder: Where it is; empty for the top.
+    """
+    links, rest = list[str](), list[str]()
+    for line in split(text).body.split("\n"):
+        target = _target(line.rstrip("\r"), names, folder)
+        if target is None:
+            rest.append(line)
+        else:
+            links.append(target)
+            rest.append("")
+    notes = list[tuple[str, str]]()
+    for each in paragraphs("\n".join(rest)):
+        if each.heading is None and each.text.lstrip().startswith("#") and "\n" not in each.text:
+            continue  # a heading above links, or above nothing
+        heading = words_of(each.heading) if each.heading else ""
+        notes += [(heading, text) for text in _items(each.text)]
+    return Index(links, notes)
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a list, each with what is indented below it; else the text as it is."""
+    items = list[str]()
+    for line in text.split("\n"):
+        item = _ITEM.fullmatch(line)
+        if item is not None and not _RULE.fullmatch(line):
+            items.append(item[1])
+        elif items and line.startswith((" ", "\t")):
+            items[-1] += f"\n{line}"
+        else:
+            return [text]
+    return items
+
+
+def _target(line: str, names: Container[str], folder: str) -> str | None:
+    match = _LINK.fullmatch(line)
+    if match is None:
+        return None
+    target = match[1].partition("#")[0].strip()
+    path = posixpath.normpath(posixpath.join(folder, target)) if target else ""
+    return path if path in names else None
+
+
+def notes_of(index: Index, path: str) -> Iterator[Entry]:
+    """Yield the memories that an index holds itself."""
+    seen = dict[str, int]()
+    for heading, text in index.notes:
+        place = seen[heading] = seen.get(heading, 0) + 1
+        yield Semantic(
+            text=text,
+            kind=NOTE,
+            tags=(heading,) if heading else (),
+            origin=Origin(provider=NAME, id=f"{path}#{heading}/{place}", trust=TrustClass.IMPORTED),
+        )
+
+
+def note_in(record: Sealed, entry: Entry) -> tuple[str, str] | None:
+    """Return heading and text of a memory that goes into the index; None for one that does not."""
+    origin, text = entry.origin, entry.text
+    if origin is None or origin.provider != NAME or text is None or len(entry.tags) > 1:
+        return None
+    if entry.kind != NOTE or not (origin.id or "").startswith(INDEX + "#"):
+        return None
+    heading = entry.tags[0] if entry.tags else ""
+    alone = index_in(_section(heading, [text]), ())
+    is_whole = record.value.keys() <= _OF_A_NOTE and alone.notes == [(heading, text)]
+    return (heading, text) if is_whole else None
+
+
+def line_of(path: str, name: str, words: str) -> str:
+    """Return the line of an index that lists a file.
+
+    Args:
+        path: The file.
+        name: What it is called, where it has a name.
+        words: What it says.
+    """
+    title = _LINE_ENDS.sub(" ", name).strip() or slug(words)
+    title = title.replace("[", "(").replace("]", ")")
+    target = f"<{path}>" if re.search(r"[\s()]", path) else path
+    about = summary(words)
+    return f"- [{title}]({target})" + (f" — {about}" if about else "")
+
+
+def index_of(lines: Iterator[str], notes: list[tuple[str, str]]) -> Iterator[str]:
+    """Yield an index: its list, and the memories that it holds."""
+    yield f"{_TITLE}\n"
+    for number, line in enumerate(lines):
+        yield f"{line}\n" if number else f"\n{line}\n"
+    waiting, heading = list[str](), ""
+    for above, text in notes:
+        if above != heading and waiting:
+            yield "\n" + _section(heading, waiting)
+            waiting = []
+        heading = above
+        waiting.append(text)
+    if waiting:
+        yield "\n" + _section(heading, waiting)
+
+
+def renewed(text: str, names: Container[str], more: list[str]) -> str:
+    """Return an index with lines for files that are new, and without those of files that are gone.
+
+    Args:
+        text: All of it, as it is at the top of its folder.
+        names: The files that there are.
+        more: The lines to add, which go below the last that lists a file.
+    """
+    lines, last = list[str](), 0
+    for line in text.split("\n"):
+        match = _LINK.fullmatch(line.rstrip("\r"))
+        listed = match is not None and _target(line.rstrip("\r"), names, "") is not None
+        if match is not None and not listed and _is_of_a_note(match[1]):
+            continue
+        lines.append(line)
+        last = len(lines) if listed else last
+    at = last or len(lines) - (not lines[-1])
+    return "\n".join((*lines[:at], *more, *lines[at:]))
+
+
+def _is_of_a_note(target: str) -> bool:
+    return target.partition("#")[0].endswith(".md") and ":" not in target
+
+
+def _section(heading: str, texts: list[str]) -> str:
+    start = [f"## {heading}"] if heading else []
+    return "\n\n".join((*start, *texts)) + "\n"
+
+
+ENDING = ".md"
+KEPT = "index"
+"""Where, among the fields around the records, the index is as it was."""
+
+
+def memories_in(
+    archive: Archive, reading: Reading, place: Place, top: str | None = None
+) -> Iterator[Entry]:
+    """Yield the memories of a folder of notes; files that are none are counted as lost.
+
+    Args:
+        archive: The input.
+        reading: The bounds, and where bad files go.
+        place: What to call the input in errors.
+        top: The start of paths that is no part of what notes are called; where the index is, if
+            it is not given.
+    """
+    alone = len(archive.files) == 1 and archive.files[0].info is None
+    if alone and not archive.files[0].name.endswith(ENDING):
+        problem = "not an archive, and not a Markdown file by its name"
+        raise MalformedError(problem, file=place.name, byte=0, hint="Use the folder.")
+    start = _top_of(archive) if top is None and not alone else top or ""
+    notes = list[File]()
+    for file in archive.files:
+        if alone or (file.name.endswith(ENDING) and not _is_hidden(file, start)):
+            notes.append(file)
+        elif not _is_hidden(file, start):
+            ending = file.name.rpartition(".")[2] if "." in file.name else "file"
+            reading.report.lost(f"*.{ending}", "not a note", example=file.path)
+    names = {one.path.removeprefix(start) for one in notes}
+    for file in notes:
+        try:
+            text = text_in(archive, file, reading, place)
+        except InputError as error:
+            reading.refuse(error)
+            continue
+        path = file.path.removeprefix(start)
+        if file.name == INDEX:
+            yield from _of_the_index(text, path, names, reading)
+        elif text or not alone:
+            yield entry_of(path, text)
+
+
+def _of_the_index(text: str, path: str, names: set[str], reading: Reading) -> Iterator[Entry]:
+    found = index_in(text, names, path.rpartition("/")[0])
+    if path == INDEX and len(text) <= MOST_KEPT:
+        reading.container[KEPT] = text
+    yield from notes_of(found, path)
+
+
+def _is_hidden(file: File, top: str) -> bool:
+    """Tell whether a file is of a program that keeps the folder, such as ``.git``."""
+    return any(part.startswith(".") for part in file.path.removeprefix(top).split("/"))
+
+
+def _top_of(archive: Archive) -> str:
+    """Return the folder that all notes are in, with its slash, where it has an index."""
+    notes = [one.path for one in archive.files if one.name.endswith(ENDING)]
+    tops = [path.removesuffix(INDEX) for path in notes if f"/{path}".endswith(f"/{INDEX}")]
+    top = min(tops, key=len, default="")
+    return top if all(path.startswith(top) for path in notes) else ""

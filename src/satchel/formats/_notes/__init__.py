@@ -1,1 +1,0 @@
-"""What the formats of notes have in common: front matter, facts, indexes, bullets, blocks."""

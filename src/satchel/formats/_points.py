@@ -1,0 +1,241 @@
+"""What one point of a Qdrant collection says, as an entry, and back.
+
+A point is an id (a number or a UUID), a payload that is any JSON object, and vectors, one or
+several by name. The words are in the payload, under the name that the program which wrote it uses:
+LangChain's ``page_content``, Mem0's ``data``, ``text``, ``document``. Compared with qdrant-client
+1.20.0.
+"""
+
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from satchel.crypto.notation import NUMBERS, numbers_of, with_numbers
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import carry, restore
+from satchel.errors import MalformedError
+from satchel.model.entries import Entry, Semantic
+from satchel.model.values import Origin, Scope, TrustClass
+from satchel.ports.content import TEXT_MEMBER
+from satchel.ports.losses import Report
+from satchel.ports.vectors import mark_of
+
+OWNERS = {"user_id": "user", "agent_id": "agent", "run_id": "run", "app_id": "app"}
+"""The member with each part of a scope."""
+
+TAGS = "tags"
+
+TEXTS = (
+    *("text", "document", "page_content", "content", "data", "memory", "chunk"),
+    *("body", "chunk_text", "passage", "message", "fact", "note"),
+)
+"""Members that programs keep the text of a row under, the likeliest first."""
+
+Row = dict[str, Any]
+
+
+def text_in(payload: Row) -> str | None:
+    """Return the name of the member that is the text of a row; None where there is none.
+
+    One that says something counts before an empty one.
+    """
+    found = [name for name in TEXTS if type(payload.get(name)) is str]
+    return next((name for name in found if payload[name].strip()), found[0] if found else None)
+
+
+def said_in(payload: Row) -> Row:
+    """Return the members of an entry that a payload says: scope, tags, and the rest as metadata."""
+    rest = dict(payload)
+    owners = {part: rest.pop(name) for name, part in OWNERS.items() if _is_name(rest.get(name))}
+    said: Row = {"scope": Scope(**owners)} if owners else {}
+    if _are_tags(rest.get(TAGS)):
+        said["tags"] = tuple(rest.pop(TAGS))
+    return {**said, "metadata": rest}
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str
+
+
+def _are_tags(value: Any) -> bool:
+    return type(value) is list and bool(value) and all(type(one) is str for one in value)
+
+
+def payload_of(entry: Entry) -> Row:
+    """Return what an entry says beside its text, as a payload has it."""
+    payload = dict(entry.metadata)
+    if entry.tags:
+        payload[TAGS] = list(entry.tags)
+    for name, part in OWNERS.items():
+        found = getattr(entry.scope, part) if entry.scope is not None else None
+        if found is not None:
+            payload[name] = found
+    return payload
+
+
+def covered_by(entry: Entry) -> list[str]:
+    """Return the members of the metadata that something else in the payload has the name of."""
+    own = payload_of(entry)
+    return sorted(name for name, part in entry.metadata.items() if own[name] is not part)
+
+
+def losses_of(value: Row, held: frozenset[str]) -> dict[str, str]:
+    """Return what of a record a payload has no place for, each with the reason.
+
+    Args:
+        value: The record.
+        held: The members that have one.
+    """
+    lost = dict.fromkeys(sorted(value.keys() - held), "it has no such field")
+    if value["type"] != "semantic":
+        lost["type"] = "it cannot store the memory type"
+    if value.get("text") is not None and value.get("data") is not None:
+        lost["data"] = "it stores the text"
+    if value.get("scope", {}).get("namespace"):
+        lost["scope/namespace"] = "it has no namespaces"
+    return lost
+
+
+NAME = "qdrant"
+"""The provider that entries from Qdrant name, from a folder or from what a server hands out."""
+
+KINDS = "compared"
+"""The member beside the vectors that says how they are compared, where not by angle."""
+
+VECTOR = "vector"
+"""The member of ``origin.as_written`` with the vectors, and a mark of the text they are of."""
+
+_ROW = ("id", "payload", "vector")
+_USUAL, _DATA = "text", "data"
+_SPACE = uuid5(NAMESPACE_URL, "qdrant-point")
+_MOST_NUMBER = 2**64
+_HELD = frozenset({"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"})
+"""A point: ``id``, ``payload``, ``vector``, and what else is said of it."""
+
+
+def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Semantic:
+    """Return a point as an entry.
+
+    Args:
+        row: The point, in the reversible form for foreign values.
+        collection: The collection that it is in, where that is known.
+        kinds: How the collection compares its vectors, by name, where not by angle.
+
+    Raises:
+        MalformedError: If it has no id, or a payload that is none.
+    """
+    identity, payload = _id_of(row), row.get("payload")
+    if payload is not None and type(payload) is not dict:
+        raise MalformedError("`payload` is not an object", field="payload")
+    rest: Row = dict(payload or {})
+    named = text_in(rest)
+    text = None if named is None else rest.pop(named)
+    kept = {name: part for name, part in row.items() if name not in _ROW}
+    if named not in (None, _USUAL):
+        kept[TEXT_MEMBER] = named
+    if row.get("vector") is not None:
+        kept[VECTOR] = {"of": mark_of(text or ""), "numbers": row["vector"]}
+        kept[VECTOR] |= {KINDS: kinds} if kinds else {}
+    elif "vector" in row:
+        kept[VECTOR] = None
+    kept |= numbers_of(row)
+    if payload is None:
+        kept["payload"] = None if "payload" in row else False
+    is_data = text is None and rest.get(_DATA) is not None
+    return Semantic(
+        text=text,
+        data=rest.pop(_DATA) if is_data else None,
+        origin=Origin(
+            provider=NAME,
+            source=collection,
+            id=identity,
+            as_written=kept,
+            trust=TrustClass.IMPORTED,
+        ),
+        **said_in(rest),
+    )
+
+
+def _id_of(row: Row) -> str:
+    found = restore(row.get("id"))
+    if type(found) is str and found:
+        return found
+    if type(found) is not int or not 0 <= found < _MOST_NUMBER:
+        raise MalformedError("a point without an ID", field="id")
+    return str(found)
+
+
+def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
+    """Return an entry as a point; what has no place in one is counted."""
+    origin = entry.origin
+    own = origin is not None and origin.provider == NAME
+    kept = origin.as_written if own and origin is not None else {}
+    _count(record, entry, report, own=own)
+    payload = payload_of(entry)
+    if entry.text is not None:
+        named = kept.get(TEXT_MEMBER)
+        payload[named if named in TEXTS else _USUAL] = entry.text
+    elif entry.data is not None:
+        payload[_DATA] = entry.data
+    row: Row = {"id": carry(identity_of(record, entry, report))}
+    if kept.get("payload", True) is not False:
+        row["payload"] = payload if payload or "payload" not in kept else None
+    if VECTOR in kept:
+        row["vector"] = vector_in(kept[VECTOR], entry.text, report, record.id)
+    known = (TEXT_MEMBER, VECTOR, "payload", "id", NUMBERS)
+    row |= {name: part for name, part in kept.items() if name not in known}
+    return with_numbers(row, kept.get(NUMBERS))
+
+
+def identity_of(record: Sealed, entry: Entry, report: Report) -> str | int:
+    """Return the id of a point: that which it had, or one that is always the same."""
+    origin = entry.origin
+    if origin is None or origin.id is None:
+        return str(UUID(record.id.partition(":")[2][:32]))
+    if origin.provider == NAME:
+        if origin.id.isascii() and origin.id.isdecimal() and int(origin.id[:21]) < _MOST_NUMBER:
+            return int(origin.id)
+        if _is_uuid(origin.id):
+            return origin.id
+        report.lost("origin/id", "Qdrant IDs must be numbers or UUIDs", example=record.id)
+    return str(uuid5(_SPACE, repr((origin.provider, origin.source, origin.id, _owner(entry)))))
+
+
+def _owner(entry: Entry) -> str:
+    return "" if entry.scope is None else repr(entry.scope)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def vector_in(kept: Any, text: str | None, report: Report, example: str) -> Any:
+    """Return the vectors that came with a point, as long as it says what it said then."""
+    if kept is None:
+        return None
+    if isinstance(kept, dict) and kept.get("of") == mark_of(text or ""):
+        return kept.get("numbers")
+    report.lost(VECTOR, "it was computed from another text", example=example)
+    return None
+
+
+def _count(record: Sealed, entry: Entry, report: Report, *, own: bool) -> None:
+    lost = losses_of(record.value, _HELD)
+    lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
+    origin = record.value.get("origin", {})
+    named = entry.origin.as_written.get(TEXT_MEMBER) if own and entry.origin is not None else None
+    if entry.text is not None and (named or _USUAL) in payload_of(entry):
+        lost[f"metadata/{named or _USUAL}"] = "the text uses its name"
+    if entry.text is None and entry.data is not None and _DATA in payload_of(entry):
+        lost[f"metadata/{_DATA}"] = "the content uses its name"
+    member = named if named in TEXTS else _USUAL
+    if named not in (None, member):
+        lost[f"text/{named}"] = f"the text is stored as `{member}`"
+    if entry.text is not None and text_in({**payload_of(entry), member: entry.text}) != member:
+        lost["text"] = "it would be confused with another member"
+    if origin and (not own or "revision" in origin):
+        lost["origin"] = "a point cannot store provenance"
+    for name, reason in lost.items():
+        report.lost(name, reason, example=record.id)

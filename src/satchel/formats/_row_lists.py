@@ -1,0 +1,191 @@
+"""JSON with a list of rows in it, as servers and libraries hand it out.
+
+The list alone, an object with it under a name, perhaps one level down, or one row by itself. What
+is around the rows is kept, and written around them again.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, BinaryIO
+
+from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.value_domain import escape_keys
+from satchel.errors import EmptyInputError, MalformedError
+from satchel.formats._json import as_json as json_of
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Reading
+from satchel.ports.losses import Report
+from satchel.ports.place import Place
+from satchel.ports.record_set import RecordSet
+
+_OF_THE_TRANSFER = ("source", "receipt")
+
+
+def as_json(value: Any, report: Report) -> bytes:
+    """Encode as Python's own JSON does, on one line without white space."""
+    return json_of(value, report, compact=True)
+
+
+def count_others(records: RecordSet, report: Report, product: str) -> None:
+    """Count the records that are no memories."""
+    for section, count in records.counts.items():
+        kind = TYPED_SECTIONS.get(section, section)
+        if kind not in frozenset(Component) and kind not in _OF_THE_TRANSFER:
+            report.lost(kind, f"{product} has no such records", count=count)
+
+
+def container_of(records: RecordSet, name: str) -> dict[str, Any]:
+    """Return the fields around the records, when one file of the format was their only source."""
+    found = list(records.of("source")) if records.count("source") == 1 else []
+    if len(found) == 1 and found[0].value.get("format") == name:
+        return dict(found[0].value.get("container", {}))
+    return {}
+
+
+ALONE, ONE = "list", "one"
+"""The shapes of a list that nothing is around, and of a row by itself."""
+
+Row = dict[str, Any]
+Make = Callable[[Row], Model]
+
+
+class Listing:
+    """How a product lays rows out.
+
+    Args:
+        name: The member with the list.
+        inside: The member with the object that has the list, where a server wraps it.
+        sign: A member that each row has.
+    """
+
+    def __init__(self, name: str, sign: str, inside: str | None = None) -> None:
+        self._name = name
+        self._sign = sign
+        self._inside = inside
+
+    def read(self, place: Place, reading: Reading, make: Make) -> Iterator[Model]:
+        """Yield what is made of the rows.
+
+        Raises:
+            MalformedError: If a row is none, naming its place.
+        """
+        with place.open() as stream:
+            document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+            reading.line = lambda: document.value_line
+            count = 0
+            for count, record in enumerate(self._found(document, reading, make), 1):  # noqa: B007 - used below
+                yield record
+            document.end()
+            if count == 0 and not reading.report.left_out:
+                raise EmptyInputError("the file contains no memories", file=place.name)
+
+    def _found(self, document: ForeignReader, reading: Reading, make: Make) -> Iterator[Model]:
+        start = document.peek()
+        if start == "[":
+            reading.container["shape"] = ALONE
+            yield from _rows(document, reading, make, "")
+        elif start == "{":
+            yield from self._object(document, reading, make)
+        else:
+            raise MalformedError("neither an object nor a list", line=document.line)
+
+    def _object(self, document: ForeignReader, reading: Reading, make: Make) -> Iterator[Model]:
+        around, within = Row(), Row()
+        shape = None
+        for key in document.members():
+            if key == self._name and document.peek() == "[":
+                shape = self._name
+                yield from _rows(document, reading, make, f"{key}/")
+            elif key == self._inside and document.peek() == "{":
+                shape = f"{key}/{self._name}"
+                within = yield from self._wrapped(document, reading, make)
+            else:
+                around.update(escape_keys([(key, document.value())]))
+        if shape is None:
+            if self._sign not in around:
+                problem = f"neither a list `{self._name}` nor one with a `{self._sign}`"
+                raise MalformedError(problem, line=document.line)
+            reading.container["shape"] = ONE
+            yield make(around)
+            return
+        reading.container["shape"] = shape
+        if around:
+            reading.container["fields"] = around
+        if within:
+            reading.container["within"] = within
+
+    def _wrapped(
+        self, document: ForeignReader, reading: Reading, make: Make
+    ) -> Generator[Model, None, Row]:
+        """Yield what is made of the rows in the object that is here; return what else is in it."""
+        within, listed = Row(), False
+        for key in document.members():
+            if key == self._name and document.peek() == "[":
+                listed = True
+                yield from _rows(document, reading, make, f"{self._inside}/{key}/")
+            else:
+                within.update(escape_keys([(key, document.value())]))
+        if not listed:
+            problem = f"there is no list `{self._name}` in `{self._inside}`"
+            raise MalformedError(problem, line=document.line, field=self._inside)
+        return within
+
+    def write(
+        self, sink: BinaryIO, rows: Iterator[Row], container: Row, report: Report, usual: str
+    ) -> None:
+        """Write rows, with what was around them.
+
+        Args:
+            sink: Where to.
+            rows: The rows.
+            container: What was around them, where a file was read.
+            report: Where losses go.
+            usual: The shape where none was read.
+        """
+        shape = container.get("shape", usual)
+        if shape == ONE and (first := next(rows, None)) is not None:
+            second = next(rows, None)
+            if second is None:
+                sink.writelines((as_json(first, report), b"\n"))
+                return
+            rows = (one for part in ((first, second), rows) for one in part)
+        if shape in (ALONE, ONE):
+            _put(sink, rows, report)
+            sink.write(b"\n")
+            return
+        sink.write(b"{")
+        _around(sink, container.get("fields", {}), report)
+        inside = "/" in str(shape)
+        if inside:
+            sink.writelines((as_json(self._inside, report), b": {"))
+            _around(sink, container.get("within", {}), report)
+        sink.writelines((as_json(self._name, report), b": "))
+        _put(sink, rows, report)
+        sink.write(b"}}\n" if inside else b"}\n")
+
+
+def _rows(document: ForeignReader, reading: Reading, make: Make, prefix: str) -> Iterator[Model]:
+    for number, row in enumerate(document.values()):
+        try:
+            if type(row) is not dict:
+                raise MalformedError("no object")  # noqa: TRY301 - it is located here
+            record = make(row)
+        except MalformedError as error:
+            error.field = f"{prefix}{number}" + (f"/{error.field}" if error.field else "")
+            error.located(line=document.value_line)
+            reading.refuse(error)
+            continue
+        yield record
+
+
+def _around(sink: BinaryIO, fields: Row, report: Report) -> None:
+    for name, part in fields.items():
+        sink.writelines((as_json({name: part}, report)[1:-1], b",\n"))
+
+
+def _put(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
+    sink.write(b"[")
+    for number, row in enumerate(rows):
+        sink.writelines((b",\n" if number else b"\n", as_json(row, report)))
+    sink.write(b"\n]")

@@ -1,0 +1,438 @@
+"""``AGENTS.md`` and ``CLAUDE.md``: what people tell a coding agent, and a block of memory in it.
+
+What people wrote is an identity entry; files that it names with ``@`` are recorded, and read only
+where they are in the same folder. Memory is written between two marks. Everything around them stays
+as it is, to the byte, also where a file is there already.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple, cast
+
+from blake3 import blake3
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import (
+    EmptyInputError,
+    InputError,
+    MalformedError,
+    TargetError,
+    TargetExistsError,
+)
+from satchel.formats._chats.archive import ZIP_MAGIC, Archive, File, opened
+from satchel.formats._note_folders import text_in
+from satchel.formats._notes import (
+    Item,
+    count_members,
+    count_records,
+    entries_of,
+    items_in,
+    items_of,
+    lines_of,
+)
+from satchel.model.entries import Entry, Identity
+from satchel.model.records import Model
+from satchel.model.values import Component, Evidence, Origin, TrustClass
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import MOST_WITHIN, Place, Target
+from satchel.ports.record_set import RecordSet
+
+_BEGIN = "<!-- satchel:begin{}; what you change up to satchel:end is replaced -->"
+_OWN = " (line ends of its own above: {})"
+_ANY_MARK = "<!-- satchel:"
+_BEGINS = re.compile(r"<!-- satchel:begin(?: \(line ends of its own above: ([12])\))?;[^\n]*-->")
+_ENDS = re.compile(r"<!-- satchel:end(?: ([0-9a-f]{16}))? -->")
+_HINT = "Restore both markers, each on its own line, or delete both."
+
+
+class Parted(NamedTuple):
+    """A file, and the block in it."""
+
+    before: str
+    block: str | None
+    """With its marks, and the line ends above it that were put there with it; None for none."""
+
+    after: str
+
+    @property
+    def outside(self) -> str:
+        """What is not in the block."""
+        return self.before + self.after
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines between the marks, also where an editor gave them other ends."""
+        return iter(_inside(self.block)[0]) if self.block is not None else iter(())
+
+    def renewed(self, lines: Iterable[str]) -> str:
+        """Return the block with other lines in it, where it is; a new one where there is none."""
+        if self.block is None:
+            return block_of(lines, self.before)
+        above, _, rest = self.block.partition(_ANY_MARK)
+        line_end = "\r\n" if rest.partition("\n")[0].endswith("\r") else "\n"
+        return _made(lines, above.count("\n"), line_end)
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether nobody changed what is between the marks."""
+        if self.block is None:
+            return True
+        lines, said = _inside(self.block)
+        return said == _digest(lines) or not any(lines)
+
+
+def parted(text: str) -> Parted:
+    """Find the block of a file.
+
+    Raises:
+        MalformedError: If a mark is missing, damaged, or there twice.
+    """
+    start = end = None
+    at = first = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        after, bare = min(at + len(line) + 1, len(text)), line.rstrip("\r \t")
+        if bare.startswith(_ANY_MARK):
+            if (begins := _BEGINS.fullmatch(bare)) and start is None:
+                line_end = "\r\n" if line.endswith("\r") else "\n"
+                start, first = at, number
+                for _ in range(int(begins[1] or 0)):
+                    start -= len(line_end) * text.endswith(line_end, 0, start)
+            elif _ENDS.fullmatch(bare) and start is not None and end is None:
+                end = after
+            else:
+                raise MalformedError("the memory block is damaged", line=number, hint=_HINT)
+        at = after
+    if start is None:
+        return Parted(text, None, "")
+    if end is None:
+        raise MalformedError("the memory block has no end marker", line=first, hint=_HINT)
+    return Parted(text[:start], text[start:end], text[end:])
+
+
+def has_mark(head: str) -> bool:
+    """Tell whether a block begins in the first characters of a file."""
+    return any(_BEGINS.fullmatch(line.rstrip("\r \t")) for line in head.split("\n"))
+
+
+def block_of(lines: Iterable[str], before: str) -> str:
+    """Return a block of some lines, apart from what is before it, with the same line ends."""
+    line_end = "\r\n" if before.partition("\n")[0].endswith("\r") else "\n"
+    return _made(lines, _gap_after(before), line_end)
+
+
+def _made(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
+    """Return a block of some lines, with so many line ends above it."""
+    kept = list(lines)
+    begin = _BEGIN.format(_OWN.format(gap) if gap else "")
+    whole = (begin, *kept, f"<!-- satchel:end {_digest(kept)} -->", "")
+    return gap * line_end + line_end.join(whole)
+
+
+def _gap_after(before: str) -> int:
+    if not before or before.endswith(("\n\n", "\n\r\n")):
+        return 0
+    return 1 if before.endswith("\n") else 2
+
+
+def _inside(block: str) -> tuple[list[str], str | None]:
+    """Return the lines between the marks, and the digest that the second mark has."""
+    lines = block.removesuffix("\n").split("\n")
+    if all(line.endswith("\r") for line in lines):
+        lines = [line.removesuffix("\r") for line in lines]
+    start = next(n for n, line in enumerate(lines, 1) if line.startswith(_ANY_MARK))
+    end = _ENDS.fullmatch(lines[-1].rstrip("\r \t"))
+    return lines[start:-1], end[1] if end is not None else None
+
+
+def _digest(lines: list[str]) -> str:
+    return blake3("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest(8)
+
+
+NAME = "agents_md"
+INSTRUCTIONS = "instructions"
+"""The kind of what people wrote."""
+
+_NAMES = frozenset({"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md"})
+_ALONE = frozenset({".cursorrules", ".windsurfrules", "copilot-instructions.md"})
+"""What other coding agents call theirs; by itself it is the same."""
+
+_RULES = ".claude/rules/"
+_HELD = frozenset({"kind", "custom_instructions", "sources"})
+_DEEPEST = 5
+_AT, _BLOCK, _AROUND = "at", "block", "around"
+_CODE = re.compile(r"^```.*?^```[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:~|\.{1,2})?/?[\w./-]*\w)")
+
+
+class AgentsMd:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="AGENTS.md and CLAUDE.md",
+        suffixes=("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"),
+        spec="instructions of Codex and Claude Code in 2026, with a Satchel block",
+        checked="2026-11-22",
+        traits=Traits(
+            components=frozenset(Component), exact=True, ordered=False, plain=True, within=True
+        ),
+        lost_on_writing="Everything but the text and type of memories.",
+    )
+
+    def recognises(self, place: Place) -> bool:
+        if not place.head.startswith(ZIP_MAGIC):
+            is_known = place.path.name in _NAMES | _ALONE
+            named = is_known and bool(place.head) and b"\0" not in place.head
+            return named or has_mark(place.head.decode("utf-8", "replace"))
+        try:
+            with opened(place) as archive:
+                names = {file.name for file in archive.files}
+        except InputError:
+            return False
+        # With an index, it is the workspace of an agent, and these are notes among others.
+        is_other = "MEMORY.md" in names or any(name.endswith(".jsonl") for name in names)
+        return not is_other and not names.isdisjoint(_NAMES)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        some = False
+        with opened(place, reading.limits) as archive:
+            for file, text in _files(archive, reading, place):
+                try:
+                    found = _memories(file, text, reading)
+                except InputError as error:
+                    error.field = archive.file_of(file) or None
+                    reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+                    continue
+                for entry in found:
+                    some = True
+                    yield entry
+        if not some and not reading.report.left_out and not reading.only_ours:
+            raise EmptyInputError("the file is empty", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report = writing.report
+        count_records(records, frozenset(Component), report)
+        there, told = _there(target, writing), _told(records)
+        kept = frozenset({told.id}) if told is not None else frozenset[str]()
+        items = list(_bounded(items_of(records, NAME, report, kept), target))
+        if there is not None:
+            _count_told(told, there, writing)
+            around = there
+        else:
+            around = _outside(records, told)
+            if told is not None:
+                count_members(told, _HELD, NAME, report)
+        as_it_was = next((one for one in _blocks(records) if list(_items(one)) == items), None)
+        block = ""
+        if items and as_it_was is not None and there is None:
+            block = as_it_was
+        elif items:
+            block = around.renewed(lines_of(items))
+        before, after = around.before, around.after
+        data = (before + block + after).encode("utf-8", "surrogateescape")
+        if len(data) > MOST_WITHIN:
+            raise _too_much(target)
+        with target.open() as sink:
+            sink.write(data)
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def _files(archive: Archive, reading: Reading, place: Place) -> Iterator[tuple[File, str]]:
+    """Yield the instructions of an input with their text, and the files of it that they name."""
+    if len(archive.files) == 1 and archive.files[0].info is None:
+        file = archive.files[0]
+        if not file.name.endswith(".md") and file.name not in _ALONE:
+            problem = "not an archive, and not a Markdown file by its name"
+            raise MalformedError(problem, file=place.name, byte=0)
+        text = text_in(archive, file, reading, place, MOST_WITHIN)
+        _note_imports(list(imports_in(text)), reading)
+        yield file, text
+        return
+    by_path, done = {file.path: file for file in archive.files}, set[str]()
+    first = [one for one in archive.files if one.name in _NAMES or _is_rule(one.path)]
+    waiting = [(one.path, 0) for one in reversed(first)]
+    missing = list[str]()
+    while waiting:
+        path, depth = waiting.pop()
+        if path in done:
+            continue
+        done.add(path)
+        try:
+            text = text_in(archive, by_path[path], reading, place, MOST_WITHIN)
+        except InputError as error:
+            reading.refuse(error)
+            continue
+        yield by_path[path], text
+        for named in imports_in(text):
+            led = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
+            if led in by_path and depth < _DEEPEST:
+                waiting.append((led, depth + 1))
+            elif led not in done:
+                missing.append(named)
+    _note_imports(missing, reading)
+    if others := len(by_path) - len(done):
+        reading.report.note(f"files skipped, since they are not instructions: {others}")
+
+
+def _is_rule(path: str) -> bool:
+    return path.endswith(".md") and f"/{_RULES}" in f"/{path}"
+
+
+def _note_imports(names: list[str], reading: Reading) -> None:
+    if names:
+        shown = ", ".join(f"@{name}" for name in dict.fromkeys(names[:5]))
+        reading.report.note(f"files referenced by the instructions, not read: {shown}")
+
+
+def imports_in(text: str) -> Iterator[str]:
+    """Yield the files that instructions name with ``@``, outside of code."""
+    for found in _IMPORT.finditer(_CODE.sub("", text)):
+        if "." in found[1].rpartition("/")[2] or found[1].startswith(("~", "/", ".")):
+            yield found[1]
+
+
+def _memories(file: File, text: str, reading: Reading) -> Iterator[Entry]:
+    """Return what a file says; damaged marks are seen before the first of it is given."""
+    found = parted(text)
+    if found.block is not None and file.info is None:
+        if found.block != block_of(lines_of(items_in(found.lines())), found.before):
+            reading.container[_BLOCK] = found.block
+        if found.outside and not found.outside.strip():
+            reading.container[_AROUND] = [found.before, found.after]
+    if not found.is_as_written:
+        reading.report.note("the memory block was edited")
+    return _entries(file, found, reading)
+
+
+def _entries(file: File, found: Parted, reading: Reading) -> Iterator[Entry]:
+    outside = found.outside
+    if outside.strip() and not reading.only_ours:
+        kept: dict[str, Any] = {_AT: len(found.before)} if found.after else {}
+        yield Identity(
+            kind=INSTRUCTIONS,
+            custom_instructions=outside,
+            sources=_sources(outside),
+            origin=Origin(provider=NAME, id=file.path, as_written=kept, trust=TrustClass.IMPORTED),
+        )
+    yield from entries_of(items_in(found.lines()), NAME)
+
+
+def _sources(text: str) -> tuple[Evidence, ...]:
+    return tuple(Evidence(kind="import", id=one) for one in dict.fromkeys(imports_in(text)))
+
+
+def _items(block: str) -> Iterator[Item]:
+    return items_in(Parted("", block, "").lines())
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def _there(target: Target, writing: Writing) -> Parted | None:
+    """Return what is in the target.
+
+    Raises:
+        TargetError: If its block is damaged.
+        TargetExistsError: If somebody changed the block, and that may not be replaced.
+    """
+    if writing.before is None:
+        return None
+    try:
+        found = parted(writing.before.decode("utf-8", "surrogateescape"))
+    except MalformedError as error:
+        where = f", line {error.line}" if error.line else ""
+        raise TargetError(
+            f"{error.message}{where}; nothing was written", file=str(target.path), hint=error.hint
+        ) from None
+    if not found.is_as_written and not writing.replacing:
+        raise TargetExistsError(
+            "the text between the markers was edited",
+            file=str(target.path),
+            hint="Import the file to keep it, or use --overwrite to replace it.",
+        )
+    return found
+
+
+def _told(records: RecordSet) -> Sealed | None:
+    """Return the instructions of a file, the first where there are several."""
+    for record in records.of(Component.IDENTITY):
+        entry = cast("Identity", record.model)
+        origin = entry.origin
+        if (
+            entry.kind == INSTRUCTIONS
+            and entry.custom_instructions
+            and entry.text is None
+            and origin is not None
+            and origin.provider == NAME
+        ):
+            return record
+    return None
+
+
+def _count_told(told: Sealed | None, there: Parted, writing: Writing) -> None:
+    """Count instructions that the target has others than; what it has stays."""
+    said = cast("Identity", told.model).custom_instructions if told is not None else None
+    if said != there.outside:
+        writing.around = True
+        if told is not None:
+            reason = "the file has other instructions, which are kept"
+            writing.report.lost(told.type, reason, example=told.id)
+
+
+def _outside(records: RecordSet, told: Sealed | None) -> Parted:
+    """Return what is around the block, in a file that is not there yet."""
+    if told is None:
+        match next(_containers(records, _AROUND), None):
+            case [str(before), str(after)] if not (before + after).strip():
+                return Parted(before, None, after)
+            case _:
+                return Parted("", None, "")
+    entry = cast("Identity", told.model)
+    text = entry.custom_instructions or ""
+    at = entry.origin.as_written.get(_AT) if entry.origin is not None else None
+    at = at if type(at) is int and 0 <= at <= len(text) else len(text)
+    return Parted(text[:at], None, text[at:])
+
+
+def _bounded(items: Iterator[Item], target: Target) -> Iterator[Item]:
+    size = 0
+    for item in items:
+        size += len(item.text)
+        if size > MOST_WITHIN:
+            raise _too_much(target)
+        yield item
+
+
+def _too_much(target: Target) -> TargetError:
+    return TargetError(
+        f"the file would have more than {MOST_WITHIN:,} bytes, more than any agent reads",
+        file=str(target.path),
+        hint="Narrow the export: --type, --tag, --since.",
+    )
+
+
+def _containers(records: RecordSet, name: str) -> Iterator[Any]:
+    """Yield what was kept of files that were read."""
+    for source in records.of("source"):
+        kept = source.value.get("container", {}).get(name)
+        if source.value.get("format") == NAME and kept is not None:
+            yield kept
+
+
+def _blocks(records: RecordSet) -> Iterator[str]:
+    """Yield the blocks that were read, as they were."""
+    for kept in _containers(records, _BLOCK):
+        if isinstance(kept, str) and _is_a_block(kept):
+            yield kept
+
+
+def _is_a_block(text: str) -> bool:
+    try:
+        return parted(text).block == text
+    except MalformedError:
+        return False
+
+
+FORMAT = AgentsMd()
+"""What the registry finds."""

@@ -1,0 +1,354 @@
+"""Astrocyte Memory Archive (AMA), version 1: a header line, then one memory a line.
+
+The reader keeps what Astrocyte's own loses: ids, fact types, times, entities, embeddings and every
+member that it does not know; the header's count must be that of the lines. What AMA has no place
+for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, ClassVar, cast
+
+import msgspec
+
+from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
+from satchel.artifact.writer import compressing
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import restore
+from satchel.errors import EmptyInputError, InputError
+from satchel.formats._ama import (
+    HEADER,
+    MODEL,
+    NAME,
+    SATCHEL,
+    VERSION,
+    Archive,
+    Members,
+    Row,
+    exact_line_of,
+    has_embedding,
+    header_member,
+    holdable,
+    line_of,
+    maker_in,
+    with_vector,
+    without_embedding,
+    without_entities,
+)
+from satchel.formats._files import members, unpacked
+from satchel.formats._order import Order, in_order
+from satchel.formats._own_vectors import Incoming, Outgoing
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.model.values import Component, Origin
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.ports.vectors import Maker
+
+_WRITER = "satchel"
+_LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
+_BREAKS = tuple((sign.encode(), b"\\u%04x" % ord(sign)) for sign in "\x85\u2028\u2029")
+"""What some readers take for the end of a line."""
+
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+_NAMED = re.compile(r"\.ama\.jsonl(?:\.gz)?\Z", re.IGNORECASE)
+_PROVIDER = f'"provider":"{NAME}"'.encode()
+
+
+class _Origin(msgspec.Struct):
+    """The part of a memory that says where it came from."""
+
+    origin: Origin | None = None
+
+
+class Ama:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Astrocyte Memory Archive (AMA) 1",
+        suffixes=(".ama.jsonl",),
+        spec="Astrocyte memory portability, section 2; astrocyte 0.22.0",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset(Component), exact=True, streams=True, keeps_ids=True),
+        lost_on_writing=(
+            "Edges, graph nodes, sessions, files and every other record that is not an entry. "
+            "What AMA cannot hold is stored in `_satchel`, which Astrocyte ignores."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        first = unpacked(place.head).lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
+        found = {path for path, _ in members(first)}
+        if (VERSION.encode(),) in found:
+            return True
+        # Without a header, but with the name of one: what is wrong with it is said.
+        return bool(_NAMED.search(place.name)) and {(b"id",), (b"text",)} <= found
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with place.open() as stream:
+            archive = Archive(stream, place.name, reading.limits)
+            reading.line = lambda: archive.line
+            reading.by_line = reading.has_text_member = True
+            reading.container["header"] = archive.header_row
+            found = _Found(archive, reading)
+            while (row := _next(archive, reading)) is not None:
+                try:
+                    entry = found.entry_of(row)
+                except InputError as error:
+                    reading.refuse(error.located(file=place.name, line=archive.line))  # type: ignore[arg-type]
+                else:
+                    yield entry
+            if archive.count == archive.header.memory_count == 0:
+                raise EmptyInputError("the file contains no memories", file=place.name)
+            found.tell(reading)
+
+    def as_asked(self, entry: Entry, writing: Writing) -> Entry:
+        return _as_asked(entry, writing)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report = writing.report
+        for section, count in records.counts.items():
+            kind = TYPED_SECTIONS.get(section, section)
+            if kind not in COMPONENTS and kind not in _OF_THE_TRANSFER:
+                report.lost(kind, "an archive can hold memories only", count=count)
+        container = _container(records, report)
+        own = Outgoing(writing)
+        header = _header(records, container, writing, own.maker)
+        lines = _Lines(header["bank_id"], writing, own, nonce=_refer(records))
+        with target.open() as sink:
+            if writing.compress:
+                with compressing(sink) as packed:
+                    _write(packed, header, lines.of(in_order(records, container)))
+            else:
+                _write(sink, header, lines.of(in_order(records, container)))
+        lines.tell(report)
+        own.tell(writing)
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def _next(archive: Archive, reading: Reading) -> Row | None:
+    """Return the next line that is JSON; at the end, hold the header's count against the lines."""
+    while True:
+        try:
+            row = archive.read()
+        except InputError as error:
+            reading.refuse(error)
+        else:
+            if row is None:
+                _judge_count(archive, reading)
+            return row
+
+
+def _judge_count(archive: Archive, reading: Reading) -> None:
+    problem = archive.count_problem()
+    if problem is None:
+        return
+    if not reading.skip_bad:
+        raise problem
+    missing = archive.header.memory_count - archive.count
+    if missing > 0:
+        reading.report.lost("record", "counted by the header, but missing", count=missing)
+    else:
+        reading.report.note(problem.message)
+
+
+class _Found:
+    """Turns lines into entries, and remembers what there is to say about them at the end."""
+
+    def __init__(self, archive: Archive, reading: Reading) -> None:
+        maker = maker_in(archive.header.extra)
+        self._members = Members(archive.header.bank_id, own=maker is not None)
+        self._own = Incoming(reading, maker)
+        self._model = None if maker is not None else _model_of(archive.header.extra)
+        self._order = Order()
+        self._embeddings = 0
+        self._times = 0
+
+    def entry_of(self, row: Row) -> Entry:
+        """Return a line as an entry."""
+        entry = self._members.entry_of(row)
+        if self._members.vector is not None:
+            self._own.take(self._members.vector, entry)
+        self._order.add(entry)
+        self._embeddings += has_embedding(entry)
+        for name in ("occurred_at", "created_at"):
+            self._times += bool(row.get(name)) and getattr(entry, name) is None
+        return entry
+
+    def tell(self, reading: Reading) -> None:
+        """Say what was found."""
+        self._order.keep(reading)
+        self._own.tell(reading)
+        report = reading.report
+        if self._members.unbelieved:
+            reason = "it contradicts the rest of its line"
+            report.lost(SATCHEL, reason, count=self._members.unbelieved)
+        if self._embeddings and self._model is None:
+            report.note(
+                f"{self._embeddings} embeddings are kept for re-export only; the file names no "
+                "model, so recall computes its own"
+            )
+        elif self._embeddings:
+            report.note(
+                f"{self._embeddings} embeddings of {self._model} are kept with the memories"
+            )
+        if self._times:
+            report.note(f"{self._times} times are not exact; they are kept as written")
+
+
+def _model_of(extra: dict[str, Any]) -> str | None:
+    """Return the model that made the embeddings, where the header says it."""
+    ours = extra.get(SATCHEL)
+    model = ours.get(MODEL) if isinstance(ours, dict) else None
+    return model if isinstance(model, str) else None
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def _container(records: RecordSet, report: Report) -> Row:
+    """Return what was around the records, when one archive was the only one."""
+    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    if len(found) > 1:
+        report.note("the memories of several archives get a new header")
+        return {}
+    return dict(found[0].get("container", {})) if found else {}
+
+
+def _header(records: RecordSet, container: Row, writing: Writing, maker: Maker | None) -> Row:
+    """Return the first line: as it was found, where an archive is only converted."""
+    there = container.get("header")
+    header = holdable(restore(there)) if isinstance(there, dict) else {}
+    # A file of a bank as it is now is not the one that was imported.
+    found = {} if writing.bank is not None else header
+    made = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
+    known = {
+        VERSION: 1,
+        "bank_id": _bank_id(records, header, writing),
+        "exported_at": found.get("exported_at", made),
+        "provider": found.get("provider", _WRITER),
+        "memory_count": sum(records.count(kind) for kind in COMPONENTS),
+    }
+    more = {name: part for name, part in header.items() if name not in HEADER}
+    if maker is not None or SATCHEL in more:
+        more[SATCHEL] = header_member(more.get(SATCHEL), maker)
+    return {**known, **more}
+
+
+def _bank_id(records: RecordSet, header: Row, writing: Writing) -> str:
+    """Return whose archive it is: that of one archive where all memories came from it."""
+    found = header.get("bank_id")
+    own = writing.bank or _WRITER
+    if not isinstance(found, str):
+        return own
+    if writing.bank is None or all(_came_with(one) for one in _memories(records)):
+        return found
+    return own
+
+
+def _memories(records: RecordSet) -> Iterator[bytes]:
+    for batch in records.body.batches():
+        if batch.section in COMPONENTS:
+            yield from batch.lines
+
+
+def _came_with(line: bytes) -> bool:
+    """Tell whether a memory came with an archive."""
+    if _PROVIDER not in line:
+        return False
+    origin = msgspec.json.decode(line, type=resolved(_Origin)).origin
+    return origin is not None and origin.provider == NAME
+
+
+def _refer(records: RecordSet) -> bool:
+    """Tell whether memories name others by their ids, which then have to come back."""
+    return any(
+        _LINK in line and not _LINKS.isdisjoint(msgspec.json.decode(line))
+        for batch in records.body.batches()
+        if batch.section in COMPONENTS and _LINK in batch.text
+        for line in batch.lines
+    )
+
+
+class _Lines:
+    """Makes lines of records, and counts what is left out."""
+
+    def __init__(self, bank: str, writing: Writing, own: Outgoing, *, nonce: bool) -> None:
+        self._bank = bank
+        self._own = own
+        self._writing = writing
+        self._nonce = nonce
+        # Whether embeddings that came with memories have no place in their lines.
+        self._alone = not writing.embeddings or own.maker is not None
+        self._embeddings = self._entities = 0
+
+    def of(self, records: Iterator[Sealed]) -> Iterator[Row]:
+        """Yield the line of each record."""
+        for record, vector in self._own.beside(records):
+            line = exact_line_of(record, self._bank) if self._goes_whole(record) else None
+            if line is None:
+                line = self._careful(record)
+            yield line if vector is None else with_vector(line, *vector)
+
+    def _goes_whole(self, record: Sealed) -> bool:
+        """Tell whether nothing in a record is to be left out of its line, and nothing added."""
+        return not (
+            self._nonce
+            or (self._alone and b'"embedding":' in record.body)
+            or (not self._writing.entities and b'"entities":' in record.body)
+        )
+
+    def _careful(self, record: Sealed) -> Row:
+        for name in record.unknown:
+            self._writing.report.lost(name, "not a member of this format", example=record.id)
+        entry = self._wanted(cast("Entry", record.model))
+        bare = self._own.maker is not None
+        return line_of(record, entry, self._bank, nonce=self._nonce, bare=bare)
+
+    def _wanted(self, entry: Entry) -> Entry:
+        self._embeddings += not self._writing.embeddings and has_embedding(entry)
+        self._entities += 0 if self._writing.entities else len(entry.entities)
+        return _as_asked(entry, self._writing)
+
+    def tell(self, report: Report) -> None:
+        """Say what was left out because nobody asked for it."""
+        if self._embeddings:
+            report.note(
+                f"{self._embeddings} embeddings were not exported; to include them: "
+                "--include-embeddings"
+            )
+        if self._entities:
+            report.note(
+                f"{self._entities} entities were not exported; to include them: --include-entities"
+            )
+
+
+def _as_asked(entry: Entry, writing: Writing) -> Entry:
+    if not writing.embeddings and has_embedding(entry):
+        entry = without_embedding(entry)
+    if not writing.entities and entry.entities:
+        entry = without_entities(entry)
+    return entry
+
+
+def _write(sink: BinaryIO, header: Row, lines: Iterator[Row]) -> None:
+    sink.write(_json(header))
+    sink.writelines(_json(line) for line in lines)
+
+
+def _json(value: Row) -> bytes:
+    line = msgspec.json.encode(value)
+    for sign, escaped in _BREAKS:
+        if sign in line:
+            line = line.replace(sign, escaped)
+    return line + b"\n"
+
+
+FORMAT = Ama()
+"""What the registry finds."""

@@ -1,0 +1,122 @@
+"""amplihack's hierarchical memory as JSON: semantic and episodic nodes, and four kinds of edges.
+
+Read are version 1.1 as Python and Rust write it, version 1.0 (memory-lib), and agent-core's own
+shape without a version; written is version 1.1, as the strict Rust reader takes it. A fact is a
+semantic entry, its concept the subject; an episode is an episodic entry of the kind ``episode``;
+``derives_from`` links are parents and, with what they say themselves, edges. Compared with
+amplihack-rs 0.17.0, amplihack (Python) of April 2026 and amplihack-memory-lib 0.4.0.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any, BinaryIO, ClassVar
+
+import msgspec
+
+from satchel.artifact.writer import compressing
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import restore
+from satchel.formats._amplihack.reader import Document
+from satchel.formats._amplihack.rows import ARRAYS, Row, statistic_of
+from satchel.formats._amplihack.writer import Leaving, agent_of, container_of, exported_at
+from satchel.formats._files import members, unpacked
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+
+_VERSION = "1.1"
+_ARRAY = b"["
+_OURS = {(b"semantic_nodes",), (b"episodic_nodes",)}
+_CORE = {(b"nodes",), (b"edges",), (b"episodes",)}
+
+
+class Amplihack:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="amplihack hierarchical memory, JSON",
+        suffixes=(".amplihack.json",),
+        spec="amplihack-rs 0.17.0 memory export, format 1.1; memory-lib 1.0; agent-core",
+        checked="2026-11-22",
+        traits=Traits(
+            components=frozenset({Component.SEMANTIC, Component.EPISODIC}),
+            exact=True,
+        ),
+        lost_on_writing=(
+            "Procedural, working and identity memory, what has no text, edges of other kinds,"
+            " provenance, validity and expiry, all but one entity. Version 1.0 and agent-core's"
+            " own files come out as version 1.1."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        found = {path for path, start in members(unpacked(place.head)) if start == _ARRAY}
+        if found & _OURS:
+            return True
+        named = any(
+            path == (b"agent_name",) and start == b'"'
+            for path, start in members(unpacked(place.head))
+        )
+        return named and bool(found & _CORE)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        yield from Document(place, reading).records()
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        container = container_of(records, writing)
+        agent = agent_of(records, writing, container)
+        around = restore(container.get("fields", {}))
+        head = {
+            "agent_name": agent,
+            "exported_at": exported_at(writing, container),
+            "format_version": _VERSION,
+        }
+        with closing(Leaving(records, agent, writing.report)) as leaving, target.open() as sink:
+            if writing.compress:
+                with compressing(sink) as packed:
+                    _write(packed, head, leaving, around)
+            else:
+                _write(sink, head, leaving, around)
+
+
+def _write(sink: BinaryIO, head: Row, leaving: Leaving, around: Row) -> None:
+    sink.write(b"{")
+    sink.writelines(b"\n  %b: %b," % (_json(name), _json(value)) for name, value in head.items())
+    counts = {
+        statistic_of(array): _write_array(sink, array, leaving.rows(array)) for array in ARRAYS
+    }
+    more = {name: part for name, part in around.items() if name not in (*head, *ARRAYS)}
+    sink.writelines(_members({"statistics": counts, **more}))
+    sink.write(b"\n}")
+
+
+def _write_array(sink: BinaryIO, array: str, rows: Iterable[Row]) -> int:
+    count = 0
+    sink.write(b"\n  %b: [" % _json(array))
+    for count, row in enumerate(rows, 1):
+        sink.write((b",\n    " if count > 1 else b"\n    ") + _pretty(row, b"\n    "))
+    sink.write(b"\n  ]," if count else b"],")
+    return count
+
+
+def _members(found: Row) -> Iterator[bytes]:
+    for place, (name, value) in enumerate(found.items()):
+        yield b"%b\n  %b: %b" % (b"," if place else b"", _json(name), _pretty(value, b"\n  "))
+
+
+def _pretty(value: Any, margin: bytes) -> bytes:
+    return msgspec.json.format(_json(value), indent=2).replace(b"\n", margin)
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except OverflowError:  # an integer of more than 64 bits
+        return json.dumps(value, ensure_ascii=False).encode()
+
+
+FORMAT = Amplihack()
+"""What the registry finds."""

@@ -1,0 +1,170 @@
+"""amplihack's flat memory as its SQLite database: ``memory.db``, read only.
+
+Sessions, and what was learned, decided and noted in them. A memory keeps its type as the kind: what
+was said or noted as context happened, so it is episodic; the others are facts. Its agent and its
+session are its scope. A session is a session event for each agent that was in it. Compared with
+amplihack-rs 0.17.0.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import carry
+from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
+from satchel.formats._amplihack.rows import NAME, Row, named, time_of
+from satchel.formats._database import MAGIC, columns_of, opened, other_tables, parsed
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Model, SessionEvent
+from satchel.model.times import iso_text
+from satchel.model.values import Component, Origin, Scope, TrustClass
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+
+_MEMORIES, _SESSIONS, _AGENTS = "memory_entries", "sessions", "session_agents"
+_TEXTS = (
+    *("id", "session_id", "agent_id", "memory_type", "title", "content", "content_hash"),
+    *("created_at", "accessed_at", "expires_at", "parent_id"),
+)
+_NEEDED = {
+    _MEMORIES: ("id", "session_id", "agent_id", "memory_type", "title", "content", "created_at"),
+    _SESSIONS: ("session_id", "created_at"),
+    _AGENTS: ("session_id", "agent_id"),
+}
+_HAPPENED = frozenset({"conversation", "context"})
+_IN_JSON = ("metadata", "tags")
+_TIER = "flat"
+"""Another container of the product than the hierarchical memory: mirroring one leaves the other."""
+
+_MOST_IMPORTANT = 10
+_SAID = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
+
+
+class AmplihackFlat:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="amplihack flat memory, SQLite database",
+        suffixes=(),
+        spec="amplihack-rs 0.17.0, memory.db",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        head = place.head
+        return head.startswith(MAGIC) and b"memory_entries" in head
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with opened(place, reading) as database:
+            columns = {
+                table: columns_of(database, table, needed, place.name)
+                for table, needed in _NEEDED.items()
+            }
+            count = 0
+            for table, statement, names in _statements(columns):
+                for number, values in enumerate(database.rows(statement)):
+                    row = {n: carry(v) for n, v in zip(names, values, strict=True) if v is not None}
+                    count += 1
+                    try:
+                        yield _session(row) if table == _SESSIONS else _memory(row)
+                    except InputError as error:
+                        where = f"{table}/{number}"
+                        error.field = f"{where}/{error.field}" if error.field else where
+                        reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+            if count == 0:
+                raise EmptyInputError("the database contains no memories", file=place.name)
+            for name in other_tables(database, frozenset(_NEEDED)):
+                reading.report.lost("table", "not an amplihack table", example=name[:80])
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        raise UsageError(
+            "amplihack's flat memory is read-only",
+            field="format",
+            hint="To write hierarchical memory: amplihack or amplihack_db.",
+        )
+
+
+def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield what is read: the table, the statement, and the names of what it gives."""
+    who = [name for name in columns[_AGENTS] if name not in columns[_SESSIONS]]
+    joined = ", ".join([*_quoted("one", columns[_SESSIONS]), *_quoted("who", who)])
+    sessions = (
+        f"SELECT {joined} FROM {_SESSIONS} AS one"  # noqa: S608 - quoted
+        f" LEFT JOIN {_AGENTS} AS who ON who.session_id = one.session_id ORDER BY one.rowid"
+    )
+    yield _SESSIONS, sessions, [*columns[_SESSIONS], *who]
+    names = columns[_MEMORIES]
+    wanted = ", ".join(_quoted("one", names))
+    yield _MEMORIES, f"SELECT {wanted} FROM {_MEMORIES} AS one ORDER BY one.rowid", names  # noqa: S608
+
+
+def _quoted(table: str, names: list[str]) -> list[str]:
+    return [f'{table}."' + name.replace('"', '""') + '"' for name in names]
+
+
+def _memory(row: Row) -> Entry:
+    for name in _TEXTS:
+        if type(row.get(name)) not in (str, type(None)):
+            raise MalformedError(f"`{name}` is not text", field=name)
+    identity = named(row, "id")
+    metadata, tags = (parsed(row.get(name), name) for name in _IN_JSON)
+    created, expires = time_of(row.get("created_at")), time_of(row.get("expires_at"))
+    importance = row.get("importance")
+    salience = None
+    if type(importance) is int and 0 <= importance <= _MOST_IMPORTANT:
+        salience = importance / _MOST_IMPORTANT
+    good_tags = type(tags) is list and all(type(one) is str for one in tags)
+    kept = {name: part for name, part in row.items() if name not in _SAID}
+    if type(metadata) is dict:
+        kept.pop("metadata", None)
+    if good_tags:
+        kept.pop("tags", None)
+    for name, time in (("created_at", created), ("expires_at", expires)):
+        if time is not None and iso_text(time) == row[name]:
+            del kept[name]
+    members: Row = {
+        "kind": row["memory_type"],
+        "text": row["content"],
+        "tags": tuple(tags) if good_tags else (),
+        "metadata": metadata if type(metadata) is dict else {},
+        "salience": salience,
+        "created_at": created,
+        "expires_at": expires,
+        "scope": Scope(agent=row["agent_id"] or None, run=row["session_id"] or None),
+        "origin": _origin(identity, kept),
+    }
+    return Episodic(**members) if row["memory_type"] in _HAPPENED else Semantic(**members)
+
+
+def _session(row: Row) -> SessionEvent:
+    for name in ("session_id", "agent_id", "created_at"):
+        if type(row.get(name)) not in (str, type(None)):
+            raise MalformedError(f"`{name}` is not text", field=name)
+    identity, metadata = named(row, "session_id"), parsed(row.get("metadata"), "metadata")
+    created = time_of(row.get("created_at"))
+    kept = {name: part for name, part in row.items() if name not in ("session_id", "agent_id")}
+    if type(metadata) is dict:
+        kept.pop("metadata", None)
+    if created is not None and iso_text(created) == row["created_at"]:
+        del kept["created_at"]
+    return SessionEvent(
+        event="session",
+        session=identity,
+        created_at=created,
+        metadata=metadata if type(metadata) is dict else {},
+        scope=Scope(agent=row.get("agent_id") or None, run=identity),
+        origin=_origin(identity, kept),
+    )
+
+
+def _origin(identity: str, kept: Row) -> Origin:
+    return Origin(
+        provider=NAME, source=_TIER, id=identity, trust=TrustClass.IMPORTED, as_written=kept
+    )
+
+
+FORMAT: Any = AmplihackFlat()
+"""What the registry finds."""

@@ -1,0 +1,99 @@
+"""amplihack's hierarchical memory as a graph of LadybugDB or of Kuzu, read only.
+
+The same nodes and edges as in its JSON (``formats.vendor.amplihack``). A place is the graph's file,
+or the folder of an agent that has it as ``graph_db``, ``ladybug_db`` or ``kuzu_db``. A copy is
+opened, by a process of its own, so the file stays as it is; storage versions 40 and later of
+LadybugDB are read, and Kuzu's 39.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, UsageError
+from satchel.formats._amplihack.reader import MOST_AGENTS, Gathering, Owners, Where
+from satchel.formats._amplihack.rows import EDGES, EPISODES, FACTS, Row, array_of, lean_number
+from satchel.formats._graph_files import TABLES, GraphRow, graph_file, is_graphiti, rows_of
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+
+_NODES = (FACTS, EPISODES)
+_KINDS = {array_of(kind): kind for kind in EDGES}
+_CALLED = {array: table for table, array in TABLES.items()}
+
+
+class AmplihackGraph:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="amplihack hierarchical memory, graph of LadybugDB or Kuzu",
+        suffixes=(),
+        spec="amplihack-memory-lib 0.4.0, hierarchical graph; LadybugDB 0.22.0, Kuzu 0.11.3",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return graph_file(place) is not None and not is_graphiti(place)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        reading.linked = True
+        found = [] if reading.agent is None else _agents(place, reading)
+        owners = Owners(found, reading.agent, file=place.name, report=reading.report)
+        with (
+            Gathering(reading, place.name) as gathering,
+            closing(owners),
+            closing(rows_of(place, reading)) as rows,
+        ):
+            for found_row in rows:
+                array, row = found_row.array, _lean(found_row)
+                where = Where(_CALLED[array], found_row.number)
+                if array in _NODES:
+                    scope = owners.of_node(_CALLED[array], array, row)
+                    if scope is not None:
+                        yield from gathering.node(where, array, row, scope, _said)
+                else:
+                    scope = owners.of_edge(row)
+                    if scope is not None:
+                        gathering.edge(where, _KINDS[array], row, scope)
+            if not gathering.nodes:
+                raise EmptyInputError("the graph contains no memories", file=place.name)
+            yield from gathering.rest()
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        raise UsageError(
+            "amplihack's graphs are read-only",
+            field="format",
+            hint="To write JSON or an SQLite database: amplihack or amplihack_db.",
+        )
+
+
+def _agents(place: Place, reading: Reading) -> list[str]:
+    """Return the agents whose nodes a graph has; what else it says is said when it is read."""
+    found = dict[str, None]()
+    trial = Reading(limits=reading.limits, report=Report())
+    with closing(rows_of(place, trial)) as rows:
+        for row in rows:
+            if row.array not in _NODES or len(found) == MOST_AGENTS:
+                break
+            found[str(row.row.get("agent_id"))] = None
+    return list(found)
+
+
+def _lean(found: GraphRow) -> Row:
+    return {name: lean_number(value) for name, value in found.row.items()}
+
+
+def _said(row: Row) -> Row:
+    """Return a node as the JSON format has it; what is empty says nothing."""
+    return {name: value for name, value in row.items() if name != "agent_id" and value is not None}
+
+
+FORMAT = AmplihackGraph()
+"""What the registry finds."""

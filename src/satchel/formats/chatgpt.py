@@ -1,0 +1,492 @@
+"""What ChatGPT gives out when data is exported: a ZIP archive, or one of the files in it.
+
+One ``conversations.json``, or since 2026 many (``conversations-000.json``, ...) beside a manifest:
+whatever file holds conversations is read, whatever it is called. A conversation becomes a session;
+edited questions and other answers become forks of it. Memories are found in the conversations (see
+``_chats.chatgpt``), with their dates and the messages that they came from. Every member that has no
+place of its own is kept in ``origin.as_written``. The list of memories that ChatGPT's own page
+fetches is read as well, where somebody saved it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+from blake3 import blake3
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import InputError, MalformedError
+from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.fields import (
+    OfRows,
+    Row,
+    from_files,
+    list_in,
+    moment_of,
+    read_only,
+    require_some,
+    rest_of,
+    row_in,
+    text_in,
+    text_or_none,
+)
+from satchel.formats._chats.threads import INSTRUCTIONS, Talk, Turn, events, origin_at
+from satchel.formats._files import members, says_nothing
+from satchel.model.entries import Identity, Semantic
+from satchel.model.records import Model, SessionEvent
+from satchel.model.text import spoken_in
+from satchel.model.times import read_time
+from satchel.model.values import Component, Evidence
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+
+NAME = "chatgpt"
+
+_SAVING, _TEXT, _SHOWN_LIST = "bio", "text", "model_editable_context"
+_OWN_WORDS, _AS_TYPED = "user_editable_context", "user_context_message_data"
+_FENCE = re.compile(r"```(.*)```", re.DOTALL)
+_FORGET = re.compile(r"\s*(?:please\s+)?(?:forget|forgot|forgotten|delete|remove)\b", re.IGNORECASE)
+_NUMBERED = re.compile(r"^\s*\d+\.\s+(?:\[([^\]\n]{4,32})\]\.?\s*)?", re.MULTILINE)
+_ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
+_MOST_SAVED, _MOST_SHOWN = 1_000_000, 80
+_SAVED_AT = ("created_timestamp", "created_at", "create_time")
+_MISSING = object()
+
+
+class _Found(NamedTuple):
+    """What was found in a message, and when and where that was."""
+
+    when: str
+    message: str
+    content: Row
+
+
+class Rows:
+    """Makes records of the conversations of one export.
+
+    Args:
+        report: Where what cannot be kept is counted.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._saved = set[bytes]()
+        self._list: _Found | None = None
+        self._own: _Found | None = None
+
+    def conversation(self, row: Row) -> Iterator[Model]:
+        """Yield a conversation, and what was saved in it.
+
+        Raises:
+            MalformedError: If it is none.
+        """
+        if "mapping" not in row and "chat_messages" in row:
+            raise MalformedError("this is a Claude conversation", hint="Use --from claude.")
+        nodes = row.get("mapping", _MISSING)
+        nodes = {} if nodes is None else nodes
+        if type(nodes) is not dict:
+            raise MalformedError(
+                "not a ChatGPT conversation: `mapping` is missing", field="mapping"
+            )
+        found = text_or_none(row.get("conversation_id")) or text_or_none(row.get("id"))
+        if found is None:
+            raise MalformedError("it has no ID", field="conversation_id")
+        known = ("title", "mapping", "conversation_id" if row.get("conversation_id") else "id")
+        began = moment_of(row.get("create_time"))
+        kept = rest_of(row, known=known)
+        if bare := {n: one for n, one in nodes.items() if not _says_something(one)}:
+            kept["mapping"] = bare
+        start = SessionEvent(
+            event="session",
+            name=text_or_none(row.get("title")),
+            created_at=began,
+            origin=origin_at(NAME, found, None, kept),
+        )
+        before = _Before(nodes)
+        turns = list(_turns(nodes, before, found))
+        leaf = before.at(row.get("current_node"))
+        yield from events(Talk(start, turns, leaf), self._report)
+        for turn in turns:
+            yield from self._saved_in(turn, began)
+
+    def memories(self, row: Row) -> Iterator[Model]:
+        """Yield the memories of a list, as ChatGPT's own page fetches it, or one of them.
+
+        Raises:
+            MalformedError: If one has no id, or no text.
+        """
+        if "memories" not in row:
+            yield from self._remembered(row)
+            return
+        for number, value in enumerate(list_in(row, "memories")):
+            try:
+                yield from self._remembered(row_in(value, "a memory"))
+            except MalformedError as error:
+                error.field = f"memories/{number}" + (f"/{error.field}" if error.field else "")
+                raise
+
+    def rest(self) -> Iterator[Model]:
+        """Yield what is known at the end: the last list of memories, and the last instructions."""
+        if self._list is not None:
+            yield from self._listed(self._list)
+        if self._own is not None:
+            yield from _told(self._own)
+
+    def _saved_in(self, turn: Turn, began: str | None) -> Iterator[Model]:
+        event = turn.event
+        origin = event.origin
+        kept = origin.as_written if origin is not None else {}
+        content = event.content if type(event.content) is dict else {}
+        kind = content.get("content_type")
+        when = event.created_at or began or ""
+        message = turn.id
+        if kind == _SHOWN_LIST and text_or_none(content.get("model_set_context")):
+            self._list = _newer(self._list, _Found(when, message, content))
+        elif words := _own_words(kept, content if kind == _OWN_WORDS else {}):
+            self._own = _newer(self._own, _Found(when, message, words))
+        elif kept.get("recipient") == _SAVING and event.role == "assistant":
+            text = (_words_of(content) if event.text is None else event.text).strip()
+            if text:
+                yield from self._saving(text, message, when or None)
+
+    def _saving(self, text: str, message: str, when: str | None) -> Iterator[Model]:
+        """Yield what one call of the tool saved: each line is a fact, or asks to forget one."""
+        lines = [line for one in text.splitlines() if (line := _ITEM.sub("", one).strip())]
+        for number, line in enumerate(lines):
+            if _FORGET.match(line):
+                reason = "a request to forget something was not applied; review it"
+                self._report.lost("bio", reason, example=f"{message}: {line[:_MOST_SHOWN]}")
+                continue
+            if len(self._saved) < _MOST_SAVED:
+                self._saved.add(_digest(line))
+            place = f"bio/{message}" if number == 0 else f"bio/{message}/{number + 1}"
+            yield Semantic(
+                text=line,
+                kind="bio",
+                created_at=when,
+                sources=(Evidence(kind="message", id=message),),
+                origin=origin_at(NAME, place, None, {}),
+            )
+
+    def _remembered(self, row: Row) -> Iterator[Model]:
+        identity, text = text_in(row, "id"), text_in(row, "content")
+        if _digest(text) in self._saved:  # known with the message that saved it
+            return
+        self._saved.add(_digest(text))
+        began = next((one for one in _SAVED_AT if moment_of(row.get(one))), "")
+        yield Semantic(
+            text=text,
+            kind="memory",
+            created_at=moment_of(row.get(began)),
+            updated_at=moment_of(row.get("updated_at")),
+            origin=origin_at(
+                NAME, f"memory/{identity}", None, rest_of(row, known=("id", "content"))
+            ),
+        )
+
+    def _listed(self, found: _Found) -> Iterator[Model]:
+        for said, text in facts_in(found.content["model_set_context"]):
+            if _digest(text) in self._saved:
+                continue
+            when = read_time(said) if said else None
+            kept = {"date": said} if said and when is None else {}
+            yield Semantic(
+                text=text,
+                kind="model_set_context",
+                created_at=when or (None if said else found.when or None),
+                sources=(Evidence(kind="message", id=found.message),),
+                origin=origin_at(
+                    NAME, f"model_set_context/{said}/{_digest(text).hex()}", None, kept
+                ),
+            )
+
+
+def facts_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the memories of a list as the model was shown it, each with its date as written.
+
+    ``1. [2024-05-01]. fact``; what has no number at its start belongs to the one before.
+    """
+    starts = list(_NUMBERED.finditer(text))
+    before = text[: starts[0].start()] if starts else text
+    if before.strip():
+        yield "", before.strip()
+    ends = [one.start() for one in starts[1:]] + [len(text)]
+    for here, end in zip(starts, ends, strict=False):
+        fact = text[here.end() : end].strip()
+        if fact:
+            yield here[1] or "", fact
+
+
+def _own_words(kept: Row, content: Row) -> Row:
+    """Return a person's own words about themselves, and to the model; each may be missing."""
+    more = kept.get("metadata")
+    typed = more.get(_AS_TYPED) if type(more) is dict else None
+    typed = typed if type(typed) is dict else {}
+    found = {
+        "user_profile": _said(typed, "about_user_message", content, "user_profile"),
+        "user_instructions": _said(typed, "about_model_message", content, "user_instructions"),
+    }
+    return {kind: text for kind, text in found.items() if text is not None}
+
+
+def _said(typed: Row, name: str, content: Row, other: str) -> str | None:
+    """Return a text as it was typed, else without what the product put around it."""
+    text = text_or_none(typed.get(name))
+    return (text and text.strip()) or _unfenced(content.get(other))
+
+
+def _told(found: _Found) -> Iterator[Model]:
+    for kind, text in found.content.items():
+        yield Identity(
+            text=text if kind == "user_profile" else None,
+            custom_instructions=text if kind == "user_instructions" else None,
+            kind=kind,
+            created_at=found.when or None,
+            sources=(Evidence(kind="message", id=found.message),),
+            origin=origin_at(NAME, kind, None, {}),
+        )
+
+
+def _words_of(content: Row) -> str:
+    parts = content.get("parts")
+    texts = parts if type(parts) is list else [content.get("text")]
+    return "\n".join(one for one in texts if type(one) is str)
+
+
+def _unfenced(text: Any) -> str | None:
+    if type(text) is not str:
+        return None
+    inside = _FENCE.search(text)
+    return ((inside[1] if inside else text).strip()) or None
+
+
+def _newer(one: _Found | None, other: _Found) -> _Found:
+    return other if one is None or other.when >= one.when else one
+
+
+def _digest(text: str) -> bytes:
+    return blake3(" ".join(text.split()).encode("utf-8", "replace")).digest(16)
+
+
+# -- messages ------------------------------------------------------------------------------
+
+
+def _turns(nodes: Row, before: "_Before", conversation: str) -> Iterator[Turn]:
+    for name, node in nodes.items():
+        try:
+            if node is not None and _says_something(row_in(node, "a node")):
+                yield Turn(name, before.above(name), _message(node, name, conversation))
+        except MalformedError as error:
+            error.field = f"mapping/{name}" + (f"/{error.field}" if error.field else "")
+            raise
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if type(one) is str] if type(value) is list else []
+
+
+def _says_something(node: Any) -> bool:
+    return type(node) is dict and node.get("message") is not None
+
+
+class _Before:
+    """Finds the nearest node with a message from a node up; a root has none.
+
+    Args:
+        nodes: All of a conversation.
+    """
+
+    def __init__(self, nodes: Row) -> None:
+        self._nodes = nodes
+        self._known = dict[str, str | None]()
+        self._parents = {
+            child: name
+            for name, node in nodes.items()
+            if type(node) is dict
+            for child in _texts(node.get("children"))
+        }
+        """As nodes say that name those after them; some have only this, most both."""
+
+    def above(self, name: str) -> str | None:
+        """Return the first above a node that has a message."""
+        return self.at(self._parent(name))
+
+    def _parent(self, name: str) -> Any:
+        node = self._nodes[name]
+        said = node.get("parent") if type(node) is dict else None
+        return self._parents.get(name) if said is None else said
+
+    def at(self, name: Any) -> str | None:
+        """Return the node itself, or the first above it that has a message."""
+        passed, found = dict[str, None](), None
+        while type(name) is str and name not in passed and name in self._nodes:
+            if name in self._known:
+                found = self._known[name]
+                break
+            if _says_something(self._nodes[name]):
+                found = name
+                break
+            passed[name] = None
+            name = self._parent(name)
+        self._known.update(dict.fromkeys(passed, found))
+        return found
+
+
+def _message(node: Row, name: str, conversation: str) -> SessionEvent:
+    row = row_in(node["message"], "`message`")
+    author = row_in(row.get("author") or {}, "`author`")
+    role = text_or_none(author.get("role")) or "unknown"
+    content = row.get("content")
+    if type(content) is str:
+        content = {"content_type": _TEXT, "parts": [content]}
+    if content is not None and type(content) is not dict:
+        raise MalformedError("`content` is not an object", field="content")
+    known = ("content", "author", "id") if row.get("id") == name else ("content", "author")
+    kept = rest_of(row, known=known)
+    more = rest_of(author, known=("role", "name"))
+    kept |= {"author": more} if any(more.values()) else {}
+    of_node = rest_of(node, known=("id", "parent", "children", "message"))
+    kept |= {"node": of_node} if of_node else {}
+    text = _plain(content)
+    is_plain = text is not None
+    if is_plain and content is not None:
+        kept["content_type"] = content["content_type"]
+    if content is not None and content.get("content_type") == _OWN_WORDS:
+        kept["role"], role = role, INSTRUCTIONS
+    return SessionEvent(
+        event="message",
+        role=role,
+        name=text_or_none(author.get("name")),
+        text="" if content is None else text if is_plain else spoken_in(content),
+        content=None if is_plain else content,
+        created_at=moment_of(row.get("create_time")),
+        origin=origin_at(NAME, name, conversation, kept),
+    )
+
+
+def _plain(content: Row | None) -> str | None:
+    """Return the words of a content that is one text and nothing else."""
+    if content is None or content.keys() != {"content_type", "parts"}:
+        return None
+    parts = content["parts"]
+    is_one = type(parts) is list and len(parts) == 1 and type(parts[0]) is str
+    return parts[0] if is_one and content["content_type"] == _TEXT else None
+
+
+_LIST, _FILES, _TALKS = "export_manifest.json", "logical_files", "conversations.json"
+
+
+def count_missing(archive: Archive, reading: Reading) -> None:
+    """Say which files of conversations an export lists and does not have.
+
+    Args:
+        archive: The export.
+        reading: Where that is noted.
+    """
+    there = {file.name for file in archive.files}
+    missing = {one for one in _listed(archive, reading) if one.rpartition("/")[2] not in there}
+    for one in sorted(missing):
+        reading.report.note(f"the export lists {one[:80]!r}, and it is missing")
+    reading.missing += len(missing)
+
+
+def _listed(archive: Archive, reading: Reading) -> list[str]:
+    """Return the names of the files with conversations; none where there is no list of them."""
+    found = []
+    for file in archive.files:
+        if file.name == _LIST and file.info is not None:
+            try:
+                with archive.document(file, reading) as document:
+                    found += _names_in(document.value())
+            except InputError:
+                reading.report.note(
+                    f"{file.path[:80]!r} cannot be read: missing files cannot be determined"
+                )
+    return found
+
+
+def _names_in(value: Any) -> list[str]:
+    for name in (_FILES, _TALKS, "files"):
+        value = value.get(name) if type(value) is dict else None
+    return [one for one in value if type(one) is str] if type(value) is list else []
+
+
+_SHARD = re.compile(r"conversations(?:[-_]?\d{1,6})?\.json", re.IGNORECASE)
+_MEMORY = (b"id", b"content", b"created_timestamp")
+_STARTS = ((0,), (b"memories", 0), ())
+_OF_A_LIST = frozenset({(b"memory_num_tokens",), (b"memory_max_tokens",)})
+_OF_CLAUDE = frozenset({b"chat_messages", b"uuid"})
+_HEAD = ((b"title",), (b"create_time",), (b"update_time",))
+
+
+class ChatGPT:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="ChatGPT export",
+        suffixes=(),
+        spec="ChatGPT data export, one file or shards, to September 2026",
+        checked="2026-11-22",
+        traits=Traits(
+            components=frozenset({Component.SEMANTIC, Component.IDENTITY}),
+            writes=False,
+            personal=True,
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return any(_has_conversations(head) or _has_memories(head) for head in heads(place))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        reading.linked = reading.chained = True
+        rows, some = Rows(reading.report), False
+        with opened(place, reading.limits) as archive:
+            count_missing(archive, reading)
+            by_file = {file.path: _taking(archive, file, rows) for file in archive.files}
+            for record in from_files(archive, reading, place, by_file):
+                some = True
+                yield record
+        yield from rows.rest()
+        require_some(some, place)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        read_only("a ChatGPT export")
+
+
+def _taking(archive: Archive, file: File, rows: Rows) -> OfRows | None:
+    """Return what makes records of a file; None where it has no conversations and no memories."""
+    if file.info is not None and not file.ends(".json"):
+        return None
+    with archive.stream(file) as stream:
+        head = stream.read(HEAD_BYTES)
+    if _has_memories(head):
+        return rows.memories
+    if file.info is None or _has_conversations(head):  # by itself it is what it is said to be
+        return rows.conversation
+    # Under this name there is nothing else: where the first bytes say nothing, the rest does.
+    is_named = _SHARD.fullmatch(file.name) is not None
+    return rows.conversation if is_named and says_nothing(head, _OF_CLAUDE) else None
+
+
+def _has_memories(head: bytes) -> bool:
+    paths = {path for path, _ in members(head)}
+    if not _OF_A_LIST.isdisjoint(paths) and (b"memories", 0, b"content") in paths:
+        return True
+    return any(all((*start, name) in paths for name in _MEMORY) for start in _STARTS)
+
+
+def _has_conversations(head: bytes) -> bool:
+    paths = {path for path, _ in members(head)}
+    for start in ((0,), (b"conversations", 0), ()):
+        if (*start, b"mapping") in paths:
+            return True
+        if all((*start, *name) in paths for name in _HEAD):
+            return True
+    return False
+
+
+FORMAT = ChatGPT()
+"""What the registry finds."""

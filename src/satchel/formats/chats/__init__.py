@@ -1,1 +1,0 @@
-"""Formats that are what a chat product or a coding agent keeps of its conversations."""

@@ -1,0 +1,117 @@
+"""Chroma's own database: the folder of a ``PersistentClient``, or ``chroma.sqlite3`` in it.
+
+A record becomes a fact with its members; its vector, from the index or the queue, is kept beside
+it. Members that say whose it is become the scope.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import carry
+from satchel.errors import EmptyInputError, MalformedError, UsageError
+from satchel.formats._chroma import (
+    URI,
+    VECTOR,
+    Segment,
+    Vectors,
+    collections_in,
+    entry_of,
+    records_in,
+    segments_in,
+)
+from satchel.formats._database import opened, tables_of
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.foreign_databases import Database
+
+FILE = "chroma.sqlite3"
+"""The database in the folder of a client."""
+
+_SAID = ("name", "dimension", "metadata")
+_MOST_KEPT = 1000
+_SIGNS = frozenset({"embeddings_queue", "embedding_metadata", "collections", "segments"})
+
+
+class Chroma:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Chroma database",
+        suffixes=(),
+        spec="chromadb 1.5.9 PersistentClient: chroma.sqlite3 and the indexes beside it",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
+        beside=frozenset({VECTOR, URI}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return tables_of(_database(place)) >= _SIGNS
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        source = _database(place)
+        with opened(source, reading) as database:
+            found = collections_in(database, place.name)
+            _keep(found, reading)
+            if len(found) > 1:
+                reading.report.note(
+                    f"all {len(found)} collections are read; one alone:"
+                    " chroma:///folder?collection=NAME"
+                )
+            count = 0
+            for segment in segments_in(database, found):
+                for entry in entries_in(database, segment, source, reading):
+                    count += 1
+                    yield entry
+            if count == 0 and not reading.report.left_out:
+                raise EmptyInputError("it contains no memories", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        raise UsageError(
+            "Chroma's own database is read-only",
+            field="format",
+            hint="To write what a collection accepts: --format chroma_get.",
+        )
+
+
+def _database(place: Place) -> Place:
+    return Place(place.path / FILE, place.on_progress) if place.is_folder else place
+
+
+def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
+    """Keep what is said of the collections themselves, where they are not too many."""
+    said = [{name: one[name] for name in _SAID if name in one} for one in found]
+    if len(said) <= _MOST_KEPT:
+        reading.container["collections"] = said
+    else:
+        reason = "its details, since there are too many"
+        reading.report.lost("collection", reason, count=len(said))
+
+
+def entries_in(
+    database: Database, segment: Segment, source: Place, reading: Reading
+) -> Iterator[Model]:
+    """Yield the records of one collection; bad ones are refused."""
+    with closing(Vectors(database, segment, source.path.parent)) as vectors:
+        for number, row in enumerate(records_in(database, segment, source.name)):
+            identity = row["id"]
+            vector = vectors.of(identity) if type(identity) is str else None
+            try:
+                found = {**row, VECTOR: carry(vector)}
+                yield entry_of(found, segment.name, space=segment.space)
+            except MalformedError as error:
+                error.field = f"{segment.name}/{number}/{error.field}"
+                reading.refuse(error.located(file=source.name))  # type: ignore[arg-type]
+                continue
+            if vector is None:
+                reason = "it is neither in the index next to the database nor in the queue"
+                reading.report.lost(VECTOR, reason, example=identity)
+
+
+FORMAT = Chroma()
+"""What the registry finds."""

@@ -1,0 +1,262 @@
+"""What ``collection.get()`` of Chroma returns, saved as JSON: lists that belong together by place.
+
+It is also what ``collection.upsert(**...)`` takes, so it is the way into a Chroma wherever that
+runs. Vectors are kept where the file has them (``include=["embeddings", ...]``).
+"""
+
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, BinaryIO, ClassVar
+
+import msgspec
+
+from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import carry, escape_keys, restore
+from satchel.errors import EmptyInputError, MalformedError, UsageError
+from satchel.formats._chroma import SPACE, SPACES, URI, USUAL, VECTOR, entry_of, row_of
+from satchel.formats._files import members
+from satchel.formats._order import in_order
+from satchel.formats._row_lists import as_json, container_of, count_others
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+
+_NAME = "chroma_get"
+_CONFIGURATION = "configuration"
+"""What ``create_collection()`` takes; beside the lists where vectors are not compared as usual."""
+_LISTS = {
+    "ids": "id",
+    "embeddings": VECTOR,
+    "documents": "document",
+    "metadatas": "metadata",
+    "uris": URI,
+}
+_PLACES = {name: place for place, name in enumerate(_LISTS)}
+_ALWAYS = ("ids", "documents", "metadatas")
+_KEY = struct.Struct(">BQ")
+_BESIDE_IDS = ((b"documents",), (b"metadatas",), (b"embeddings",))
+_pack, _unpack = msgspec.json.encode, msgspec.json.Decoder().decode
+
+Row = dict[str, Any]
+
+
+class ChromaGet:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Chroma collection, as get() returns it",
+        suffixes=(".chroma.json",),
+        spec="chromadb 1.5.9 Collection.get() as JSON; Collection.upsert() takes its lists",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
+        lost_on_writing=(
+            "Memory types, its kind and times, entities, provenance, salience,"
+            " validity, edges, namespaces, the name of its collection, and members that are"
+            " objects, null or lists of several kinds."
+        ),
+        beside=frozenset({VECTOR, URI}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        found = dict(members(place.head))
+        if found.get((b"ids",)) != b"[" or found.get((b"ids", 0), b'"') != b'"':
+            return False
+        # The ids of many records fill all that is looked at.
+        return any(path in found for path in _BESIDE_IDS) or len(place.head) == HEAD_BYTES
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with closing(_Lists()) as lists:
+            with place.open() as stream:
+                around = lists.read(stream, place, reading)
+            if not lists.counts.get("ids"):
+                raise EmptyInputError("the file contains no memories", file=place.name)
+            for name, count in lists.counts.items():
+                if count != lists.counts["ids"]:
+                    problem = f"there are {count} `{name}` for {lists.counts['ids']} `ids`"
+                    raise MalformedError(problem, file=place.name, field=name)
+            reading.container["lists"] = [name for name in _LISTS if name in lists.counts]
+            if around:
+                reading.container["fields"] = around
+            space = _space_in(around)
+            for number in range(lists.counts["ids"]):
+                try:
+                    yield entry_of(lists.row(number), None, space=space)
+                except MalformedError as error:
+                    error.field = f"{error.field}/{number}"
+                    reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report = writing.report
+        count_others(records, report, "Chroma")
+        container = container_of(records, _NAME)
+        with closing(_Lists()) as lists:
+            space = _fill(lists, records, report)
+            wanted = {*container.get("lists", _ALWAYS)}
+            with target.open() as sink:
+                lists.write(sink, wanted, _around(container.get("fields", {}), space), report)
+
+
+class _Lists:
+    """The lists of a file, on disk where they are long."""
+
+    def __init__(self) -> None:
+        self._held = Keyed()
+        self.counts = dict[str, int]()
+        """How many values each list has."""
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._held.close()
+
+    def read(self, stream: BinaryIO, place: Place, reading: Reading) -> Row:
+        """Take the lists of a document; return what is around them."""
+        document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+        around: Row = {}
+        if document.peek() != "{":
+            raise MalformedError(
+                "not a collection: not an object", file=place.name, line=document.line
+            )
+        for key in document.members():
+            if key in _LISTS and document.peek() == "[":
+                self.counts[key] = 0
+                for value in document.values():
+                    self.add(key, value)
+            else:
+                around.update(escape_keys([(key, document.value())]))
+        document.end()
+        return around
+
+    def add(self, name: str, value: Any) -> None:
+        """Add a value to a list."""
+        number = self.counts.get(name, 0)
+        if value is not None:
+            self._held.put(_KEY.pack(_PLACES[name], number), _pack(value))
+        self.counts[name] = number + 1
+
+    def row(self, number: int) -> Row:
+        """Return what all lists have at a place."""
+        return {member: self._at(name, number) for name, member in _LISTS.items()}
+
+    def _at(self, name: str, number: int) -> Any:
+        found = self._held.get(_KEY.pack(_PLACES[name], number))
+        return None if found is None else _unpack(found)
+
+    def write(self, sink: BinaryIO, wanted: set[str], around: Row, report: Report) -> None:
+        """Write the lists that are wanted, or that have something in them."""
+        sink.write(b"{")
+        count = self.counts.get("ids", 0)
+        joint = b"\n"
+        for name, place in _PLACES.items():
+            if name not in wanted and not self._has(place, count):
+                continue
+            sink.writelines((joint, as_json(name, report), b": ["))
+            for number in range(count):
+                value = as_json(self._at(name, number), report)
+                sink.writelines((b",\n" if number else b"\n", value))
+            sink.write(b"\n]")
+            joint = b",\n"
+        for name, part in around.items():
+            if name not in _LISTS or part is None:
+                sink.writelines((joint, as_json({name: part}, report)[1:-1]))
+        sink.write(b"\n}\n")
+
+    def _has(self, place: int, count: int) -> bool:
+        return any(_KEY.pack(place, number) in self._held for number in range(count))
+
+
+def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
+    """Put every memory into the lists; return how their vectors are compared."""
+    lengths, spaces = dict[int, str | None](), dict[str, str]()
+    with closing(Keyed()) as there:
+        for record in in_order(records, {}):
+            entry = record.model
+            if not isinstance(entry, Entry) or (entry.text is None and not _was_one(entry)):
+                report.lost(record.type, "Chroma stores text only", example=record.id)
+                continue
+            row = row_of(record, entry, report)
+            if not there.add(row["id"].encode()):
+                row["id"] = record.id.partition(":")[2]
+                report.lost("origin/id", "another record has the same ID", example=record.id)
+                there.add(row["id"].encode())
+            _count(record, entry, report)
+            if row[VECTOR] is not None and entry.origin is not None:
+                _require_length(lengths, row[VECTOR], entry.origin.source)
+                kept = entry.origin.as_written.get(VECTOR, {})
+                spaces.setdefault(kept.get(SPACE, USUAL), record.id)
+            for name, member in _LISTS.items():
+                value = row[member]
+                lists.add(name, _numbers(value) if member == VECTOR else value)
+    if len(spaces) > 1:
+        reason = f"a collection has one distance; these have {', '.join(sorted(spaces))}"
+        report.lost(f"{VECTOR}/{SPACE}", reason, example=next(iter(spaces.values())))
+        return USUAL
+    return next(iter(spaces), USUAL)
+
+
+def _require_length(lengths: dict[int, str | None], vector: Any, collection: str | None) -> None:
+    """Refuse vectors of several collections that no collection can hold together.
+
+    Raises:
+        UsageError: If there are some.
+    """
+    numbers = restore(_numbers(vector))
+    if not isinstance(numbers, list):
+        return
+    lengths.setdefault(len(numbers), collection)
+    if len(lengths) == 1 or collection is None or collection in list(lengths.values())[:-1]:
+        return
+    said = ", ".join(f"{name or 'unknown'} ({size} numbers)" for size, name in lengths.items())
+    raise UsageError(
+        f"vectors of several collections do not fit into one collection: {said}",
+        field="format",
+        hint="Import each into its own bank: a chroma: address of the folder that ends in"
+        f" ?collection={collection} is one alone.",
+    )
+
+
+def _space_in(around: Row) -> str:
+    """Return how the vectors of a file are compared, where the file says it."""
+    found: Any = around.get(_CONFIGURATION)
+    for name in ("hnsw", SPACE):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if found in SPACES else USUAL
+
+
+def _around(fields: Row, space: str) -> Row:
+    """Return what is written around the lists: how vectors are compared, where that is unusual."""
+    if _space_in(fields) == space:
+        return fields
+    rest = {name: part for name, part in fields.items() if name != _CONFIGURATION}
+    return rest if space == USUAL else {**rest, _CONFIGURATION: {"hnsw": {SPACE: space}}}
+
+
+def _was_one(entry: Entry) -> bool:
+    return entry.origin is not None and entry.origin.provider in ("chroma", _NAME)
+
+
+def _count(record: Sealed, entry: Entry, report: Report) -> None:
+    """Count what the database has a place for, and what is returned has not."""
+    if entry.created_at is not None:
+        report.lost("created_at", "get() returns no times", example=record.id)
+    if _was_one(entry) and entry.origin is not None and entry.origin.source is not None:
+        reason = "get() does not return the collection's name"
+        report.lost("origin/source", reason, example=record.id)
+
+
+def _numbers(carried: Any) -> Any:
+    """Return a vector as the numbers it is of."""
+    value = restore(carried)
+    if isinstance(value, bytes):
+        return carry(list(struct.unpack(f"<{len(value) // 4}f", value)))
+    return carried
+
+
+FORMAT = ChromaGet()
+"""What the registry finds."""

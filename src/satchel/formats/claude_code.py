@@ -1,0 +1,222 @@
+"""What Claude Code keeps of its conversations: transcripts, one alone or those of a folder.
+
+A transcript becomes a session; where somebody went back and asked otherwise, a fork begins. After
+a compaction the conversation goes on. Every line that is a message is one, with its contents as
+they are; lines that are not (progress, snapshots of files) are counted as lost, by their type.
+Notes in a project's folder ``memory`` come first; alone they are ``markdown_memory``.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+from typing import ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import MalformedError
+from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.fields import (
+    Row,
+    moment_of,
+    read_only,
+    require_some,
+    rest_of,
+    row_in,
+    text_in,
+    text_or_none,
+)
+from satchel.formats._chats.threads import Growing, origin_at
+from satchel.formats._chats.transcripts import from_transcripts
+from satchel.formats._files import members
+from satchel.formats._note_folders import memories_in
+from satchel.model.records import Model, SessionEvent
+from satchel.model.text import spoken_in
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+
+NAME = "claude_code"
+
+_SPOKEN = ("user", "assistant", "system")
+_NAMES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+_PROGRAM = frozenset(
+    {
+        *("file-history-snapshot", "progress", "queue-operation", "last-prompt", "permission-mode"),
+        *("mode", "agent-name", "agent-color", "agent-setting", "pr-link", "tag", "task-summary"),
+        *("attribution-snapshot", "worktree-state", "content-replacement", "speculation-accept"),
+        *("saved_hook_context", "bridge-session", "started", "result"),
+    }
+)
+"""Kinds of lines in which the program keeps its own state."""
+
+_OF_THE_SESSION = ("sessionId", "cwd", "gitBranch", "version", "userType")
+_KNOWN = ("uuid", "parentUuid", "sessionId", "message", "content")
+
+
+class Transcript:
+    """One file that is being read.
+
+    Args:
+        file: Which.
+        report: Where lines that are no part of the conversation are counted.
+    """
+
+    def __init__(self, file: File, report: Report) -> None:
+        self._file = file
+        self._report = report
+        self._talk: Growing | None = None
+        self._name: str | None = None
+        self._named: Row = {}
+
+    def take(self, row: Row, number: int) -> Iterator[Model]:
+        """Yield what a line says.
+
+        Raises:
+            MalformedError: If it is no line of a transcript.
+        """
+        kind = text_in(row, "type")
+        if kind in _NAMES:
+            yield from self._called(text_or_none(row.get(_NAMES[kind])), row, number)
+            return
+        identity = text_or_none(row.get("uuid"))
+        if self._talk is None and "payload" in row:
+            raise MalformedError("this is a Codex rollout", hint="Use --from codex.")
+        if kind not in _SPOKEN:
+            if identity is not None and self._talk is not None:
+                self._talk.passes(identity, text_or_none(row.get("parentUuid")))
+            if kind in _PROGRAM:
+                self._report.ignore(kind)
+            else:
+                self._report.lost(kind, "a line that is not part of the conversation")
+            return
+        if identity is None:
+            raise MalformedError("`uuid` is missing, or not text", field="uuid")
+        if self._talk is None:
+            self._talk = Growing(self._started(row))
+            yield self._talk.start
+        if self._talk.knows(identity):
+            self._report.ignore("duplicate line")
+            return
+        parent = text_or_none(row.get("parentUuid")) or text_or_none(row.get("logicalParentUuid"))
+        yield from self._talk.message(identity, parent, self._message(row, kind, identity))
+
+    def end(self) -> Iterator[Model]:
+        """Yield what is known at the end: nothing more."""
+        yield from ()
+
+    def _started(self, row: Row) -> SessionEvent:
+        session = text_in(row, "sessionId")
+        agent = text_or_none(row.get("agentId"))
+        said = {name: row[name] for name in _OF_THE_SESSION[1:] if row.get(name) is not None}
+        return SessionEvent(
+            event="session",
+            name=self._name,
+            created_at=moment_of(row.get("timestamp")),
+            metadata=said,
+            origin=origin_at(
+                NAME,
+                f"{session}/{agent}" if agent else session,
+                None,
+                {"named": self._named} if self._named else {},
+            ),
+        )
+
+    def _called(self, name: str | None, row: Row, number: int) -> Iterator[Model]:
+        if name is None:
+            self._report.lost(row["type"], "a name that is not text")
+        elif self._talk is None:
+            if self._name is not None:  # of conversations that this one goes on from
+                self._report.ignore(row["type"])
+            self._name, self._named = name, row
+        else:
+            yield self._talk.called(name, f"line {number}")
+
+    def _message(self, row: Row, kind: str, identity: str) -> SessionEvent:
+        assert self._talk is not None  # noqa: S101 - it was begun by whoever calls
+        origin = self._talk.start.origin
+        kept = rest_of(row, known=_KNOWN, times=("timestamp",))
+        for name in _OF_THE_SESSION[1:]:  # said once, of the conversation
+            if kept.get(name) == self._talk.start.metadata.get(name):
+                kept.pop(name, None)
+        if kind == "system":
+            role, content = "system", row.get("content")
+        else:
+            message = row_in(row.get("message"), "`message`")
+            role, content = text_in(message, "role"), message.get("content")
+            more = rest_of(message, known=("role", "content"))
+            kept |= {"message": more} if more else {}
+        parts = None if type(content) is str else content
+        return SessionEvent(
+            event="message",
+            role=role,
+            text=content if type(content) is str else "" if parts is None else spoken_in(parts),
+            content=parts,
+            created_at=moment_of(row.get("timestamp")),
+            origin=origin_at(NAME, identity, origin.id if origin else None, kept),
+        )
+
+
+_SIGNS = (
+    frozenset({(b"sessionId",), (b"parentUuid",)}),
+    frozenset({(b"leafUuid",), (b"summary",)}),
+    frozenset({(b"messageId",), (b"snapshot",)}),
+)
+_MEMORY = re.compile(r"(?:[^/]+/)*?memory/(?=.*\.md$)")
+
+
+class ClaudeCode:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Claude Code transcripts and memory",
+        suffixes=(),
+        spec="Claude Code, transcripts and memory below ~/.claude/projects, to September 2026",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset(Component), writes=False),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        for head in heads(place, ".jsonl"):
+            paths = {path for path, _ in members(head)}
+            if any(sign <= paths for sign in _SIGNS):
+                return True
+        return False
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        reading.linked = reading.chained = True
+        some = False
+        with opened(place, reading.limits) as archive:
+            notes, talks = _parted(archive)
+            tops = list(notes) if len(notes) == 1 else [""] * len(notes)
+            found = chain.from_iterable(
+                memories_in(one, reading, place, top)
+                for top, one in zip(tops, notes.values(), strict=True)
+            )
+            talked = from_transcripts(
+                talks, reading, place, lambda file: Transcript(file, reading.report)
+            )
+            for record in chain[Model](found, talked):
+                some = True
+                yield record
+        require_some(some, place)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        read_only("a Claude Code transcript")
+
+
+def _parted(archive: Archive) -> tuple[dict[str, Archive], Archive]:
+    """Part the notes from the transcripts: each folder of notes by its path, and all else."""
+    notes, others = dict[str, list[File]](), list[File]()
+    for file in archive.files:
+        above = _MEMORY.match(file.path) if file.info is not None else None
+        if above is None:
+            others.append(file)
+        else:
+            notes.setdefault(above[0], []).append(file)
+    return {top: archive.of(files) for top, files in notes.items()}, archive.of(others)
+
+
+FORMAT = ClaudeCode()
+"""What the registry finds."""

@@ -1,0 +1,197 @@
+"""The text that Claude's memory import takes, and that other assistants answer its question with.
+
+A line for each memory, ``[2026-05-04] - text`` or ``[unknown] - text``, below headings such as
+``Projects``; further lines of a memory are indented. It is pasted, not uploaded.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from typing import ClassVar, NamedTuple, cast
+
+from msgspec.structs import replace
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, MalformedError
+from satchel.formats._chats.archive import ZIP_MAGIC, opened
+from satchel.formats._note_folders import text_in
+from satchel.formats._notes import (
+    Item,
+    Said,
+    count_members,
+    count_records,
+    item_lines,
+    origin_of,
+    words_in,
+)
+from satchel.model.entries import ENTRY_CLASSES, Entry
+from satchel.model.records import Model
+from satchel.model.times import read_time
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Strands
+
+NAME = "claude_text"
+
+_ITEM = re.compile(r"(?:[-*] )?\[(\d{4}-\d{2}-\d{2}|unknown)\] - ?(.*)")
+_MIDNIGHT = "T00:00:00.000000Z"
+_HEADING = re.compile(r"#{1,6} +(.+)|\*\*(.+)\*\*:?")
+_FENCE = "```"
+_UNKNOWN = "unknown"
+
+
+class _Section(NamedTuple):
+    """A heading, and what stands below it."""
+
+    heading: str
+    component: Component
+    kind: str | None = None
+    other_names: tuple[str, ...] = ()
+    """Other words for the kind, as products have them."""
+
+
+_SECTIONS = (
+    _Section("Instructions", Component.PROCEDURAL),
+    _Section("Identity", Component.IDENTITY),
+    _Section("Career", Component.SEMANTIC, "career", ("work", "job", "profession")),
+    _Section("Projects", Component.SEMANTIC, "project", ("projects", "project_memory")),
+    _Section("Preferences", Component.SEMANTIC, "preference", ("preferences", "feedback")),
+    _Section("Facts", Component.SEMANTIC),
+    _Section("In progress", Component.WORKING),
+    _Section("Events", Component.EPISODIC),
+)
+_BY_HEADING = {section.heading.casefold(): section for section in _SECTIONS}
+_OTHER = _BY_HEADING["facts"]
+
+
+class ClaudeText:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Text for Claude's memory import",
+        suffixes=(".claude.txt",),
+        spec="Claude, Settings, Memory, Start import, in 2026",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset(Component), ordered=False, plain=True),
+        lost_on_writing=(
+            "Everything but the text and creation day of memories, and the kinds"
+            " career, project and preference."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        lines = place.head.decode("utf-8", "replace").split("\n")
+        return any(_ITEM.fullmatch(line.rstrip("\r")) for line in lines)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with opened(place, reading.limits) as archive:
+            if place.head.startswith(ZIP_MAGIC):
+                raise MalformedError("an archive is not text", file=place.name, byte=0)
+            most = reading.limits.line_bytes
+            text = text_in(archive, archive.files[0], reading, place, most)
+        with closing(Keyed()) as seen:
+            count = 0
+            for count, said in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
+                yield said.entry(seen)
+        if not count:
+            raise EmptyInputError(
+                "no memories found: no line starts with a date in brackets",
+                file=place.name,
+            )
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report = writing.report
+        count_records(records, frozenset(Component), report)
+        with closing(Strands()) as strands, target.open() as sink:
+            parts = {section.heading: strands.strand() for section in _SECTIONS}
+            for component in Component:
+                for record in records.of(component):
+                    entry = cast("Entry", record.model)
+                    words = words_in(record, report)
+                    if words is not None:
+                        section = _section_of(entry, component)
+                        start = _counted(record, entry, section, report)
+                        for line in item_lines(start, words):
+                            parts[section.heading].write(line.encode() + b"\n")
+            first = True
+            for heading, strand in parts.items():
+                for number, said in enumerate(strand.lines()):
+                    if number == 0:
+                        sink.write(f"{'' if first else chr(10)}## {heading}\n\n".encode())
+                        first = False
+                    sink.write(said + b"\n")
+
+
+class _Memory(NamedTuple):
+    """A memory as the text has it."""
+
+    section: _Section
+    tags: tuple[str, ...]
+    day: str
+    said: Said
+
+    def entry(self, seen: Keyed) -> Entry:
+        """Return it as an entry."""
+        item, created = Item(self.section.component, self.said.text), read_time(self.day)
+        origin = origin_of(item, NAME, seen)
+        if created is None and self.day != _UNKNOWN:
+            origin = replace(origin, as_written={"day": self.day})
+        return ENTRY_CLASSES[item.component](
+            text=item.text,
+            kind=self.section.kind,
+            tags=self.tags,
+            created_at=created,
+            origin=origin,
+        )
+
+
+def _said_in(text: str, reading: Reading) -> Iterator[_Memory]:
+    lines = text.removesuffix("\n").split("\n")
+    if all(line.endswith("\r") for line in lines[:-1]) and len(lines) > 1:
+        lines = [line.removesuffix("\r") for line in lines]
+    section, tags, last = _OTHER, tuple[str, ...](), list[_Memory]()
+    for number, line in enumerate(lines, 1):
+        if last and last[0].said.take(line):
+            continue
+        yield from last
+        last = []
+        item, heading = _ITEM.fullmatch(line), _HEADING.fullmatch(line.strip())
+        if item is not None:
+            last = [_Memory(section, tags, item[1], Said(item[2]))]
+        elif heading is not None:
+            name = (heading[1] or heading[2]).strip(": ")
+            known = _BY_HEADING.get(name.casefold())
+            section, tags = known or _OTHER, () if known else (name,)
+        elif line.strip() and not line.startswith(_FENCE):
+            reading.report.lost("line", "a line that is not a memory", example=f"line {number}")
+    yield from last
+
+
+def _section_of(entry: Entry, component: Component) -> _Section:
+    """Return where a memory goes: by its component, its kind, its tags."""
+    words = {word.casefold() for word in (entry.kind or "", *entry.tags)}
+    fit = [section for section in _SECTIONS if section.component is component]
+    for section in fit:
+        if section.kind is not None and not words.isdisjoint({section.kind, *section.other_names}):
+            return section
+    return next(section for section in fit if section.kind is None)
+
+
+def _counted(record: Sealed, entry: Entry, section: _Section, report: Report) -> str:
+    """Count what of a memory has no place, and return how its line begins."""
+    held = {"text", "created_at"}
+    if entry.kind == section.kind:
+        held.add("kind")
+    day = (entry.created_at or "")[:10]
+    if day and entry.created_at != day + _MIDNIGHT:
+        report.lost("created_at", "only the day, without the time", example=record.id)
+    count_members(record, frozenset(held), NAME, report)
+    return f"[{day or _UNKNOWN}] - "
+
+
+FORMAT = ClaudeText()
+"""What the registry finds."""

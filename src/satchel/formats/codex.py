@@ -1,0 +1,353 @@
+"""What Codex keeps of its conversations: rollouts, one alone or those of a folder.
+
+A rollout becomes a session; what was rolled back stays, and what was said instead is a fork. What
+Codex told the model of its surroundings has the role ``context``: nobody said it. A conversation
+that was forked from another is a file of its own, with what came before in it; it says which
+(``forked_from_id``). Names come from ``session_index.jsonl``, where that is in the folder. Memory
+files are Markdown, and no part of this format.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+from blake3 import blake3
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import MalformedError
+from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.fields import (
+    Row,
+    moment_of,
+    read_only,
+    require_some,
+    rest_of,
+    row_in,
+    text_in,
+    text_or_none,
+)
+from satchel.formats._chats.threads import INSTRUCTIONS, Growing, origin_at
+from satchel.formats._chats.transcripts import OfLines, from_transcripts
+from satchel.formats._files import members
+from satchel.model.records import Model, SessionEvent
+from satchel.model.text import spoken_in
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+
+NAME = "codex"
+
+_OF_THE_SESSION = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id", "source")
+_TEXTS = ("input_text", "output_text", "text")
+_OUTPUT = "_output"
+_SAID_AGAIN = {"user_message": "message", "agent_message": "message", "agent_reasoning": "text"}
+_SHOWN = ("message", "text", "last_agent_message")
+_STATES = frozenset(
+    {"error", "stream_error", "warning", "background_event", "deprecation_notice", "turn_aborted"}
+)
+_UNSAID = frozenset({"ghost_snapshot"})
+_GIVEN = re.compile(r"\s*(?:<([A-Za-z_ ]+)>.*</\1>\s*\Z|# AGENTS\.md instructions\b)", re.DOTALL)
+_PROGRAM = frozenset({"state", "session_state"})
+_MOST_SHOWN = 100_000
+_BACK, _SETTING = "thread_rolled_back", "turn_context"
+
+
+class _Said(NamedTuple):
+    """A message."""
+
+    role: str
+    text: str | None
+    content: Any
+    kept: Row
+
+
+class Names:
+    """What conversations are called, as the list of them says; of several names the newest."""
+
+    def __init__(self) -> None:
+        self.found = dict[str, Row]()
+        """By the id of the conversation; what was taken is taken out."""
+
+    def take(self, row: Row, number: int) -> Iterator[Model]:
+        """Take note of a line."""
+        del number
+        self.found[text_in(row, "id")] = row
+        yield from ()
+
+    def end(self) -> Iterator[Model]:
+        """Yield nothing: conversations are what is named."""
+        yield from ()
+
+
+class Rollout:
+    """One file that is being read.
+
+    Args:
+        report: Where what is no part of the conversation is counted.
+        names: What conversations are called, by their ids.
+    """
+
+    def __init__(self, report: Report, names: dict[str, Row]) -> None:
+        self._report = report
+        self._names = names
+        self._talk: Growing | None = None
+        self._session = ""
+        self._last: str | None = None
+        self._turns = list[str | None]()
+        """What came before each question that still counts."""
+
+        self._words = set[bytes]()
+        self._question = ""
+        self._shown = dict[bytes, str]()
+        """What was shown to the person, and no message has said yet, by digest."""
+
+        self._setting: Row | None = None
+        self._waiting: Row = {}
+        """What was said between messages, and is kept with the next one."""
+
+    def take(self, row: Row, number: int) -> Iterator[Model]:
+        """Yield what a line says.
+
+        Raises:
+            MalformedError: If it is no line of a rollout.
+        """
+        kind, said = _parts(row)
+        if kind == "session_meta":
+            yield from self._began(row, said)
+            return
+        if self._talk is None:
+            hint = "Is it a Claude Code transcript? --from claude_code" * ("sessionId" in row)
+            problem = "no `session_meta` comes before it"
+            raise MalformedError(problem, field="type", hint=hint or None)
+        if kind == "response_item":
+            yield from self._item(row, said, number)
+        elif kind == "compacted":
+            text = text_or_none(said.get("message"))
+            kept = self._kept(row, rest_of(said, known=("message",)))
+            yield from self._message(row, number, _Said("system", text or "", None, kept))
+        elif kind == _SETTING:
+            if said != self._setting:
+                self._wait(_SETTING, row)
+            self._setting = said
+        elif kind == "event_msg":
+            self._happened(row, said)
+        elif kind in _PROGRAM:
+            self._report.ignore(kind)
+        else:
+            self._report.lost(kind, "a line that is not part of the conversation")
+
+    def end(self) -> Iterator[Model]:
+        """Yield what the conversation is called; count what no message came after or says."""
+        for kind in self._waiting:
+            self._report.ignore(kind)
+        if self._shown:
+            example = next(iter(self._shown.values()))[:40]
+            reason = "text that was displayed and is in no message"
+            self._report.lost("event_msg", reason, example=example, count=len(self._shown))
+        named = self._names.pop(self._session, None)
+        name = text_or_none(named.get("thread_name")) if named else None
+        if self._talk is not None and named is not None and name is not None:
+            yield self._talk.called(name, f"named {named.get('updated_at')}")
+
+    def _began(self, row: Row, said: Row) -> Iterator[Model]:
+        identity = text_in(said, "id")
+        if self._talk is not None:
+            self._report.ignore("session_meta")  # again, or of what this one was forked from
+            return
+        metadata = {name: said[name] for name in _OF_THE_SESSION if said.get(name) is not None}
+        known = ("id", "timestamp", *metadata)
+        start = SessionEvent(
+            event="session",
+            created_at=moment_of(said.get("timestamp") or row.get("timestamp")),
+            metadata=metadata,
+            origin=origin_at(NAME, identity, None, self._kept(row, rest_of(said, known=known))),
+        )
+        self._session, self._talk = identity, Growing(start)
+        yield start
+
+    def _item(self, row: Row, said: Row, number: int) -> Iterator[Model]:
+        kind = text_in(said, "type")
+        if kind in _UNSAID:
+            self._report.ignore(kind)
+            return
+        if kind != "message":
+            for part in _texts_in(said.get("summary")) + _texts_in(said.get("content")):
+                self._heard(part)
+            role = "tool" if kind.endswith(_OUTPUT) else "assistant"
+            found = _Said(role, None, [said], self._kept(row, {}))
+            yield from self._message(row, number, found)
+            return
+        role, parts = text_in(said, "role"), said.get("content")
+        texts = _texts_in(parts)
+        kept = self._kept(row, rest_of(said, known=("type", "role", "content")))
+        plain = _plain(parts)
+        if plain is not None:
+            kept["content_type"] = plain.kind
+        if role == "user":
+            if texts and all(map(_GIVEN.match, texts)):
+                kept["role"], role = role, INSTRUCTIONS
+            else:
+                self._turns.append(self._last)
+                self._question = "\n".join(texts)
+        for one in texts:
+            self._heard(one)
+        content = None if plain is not None or not parts else parts
+        words = plain.text if plain is not None else spoken_in(content) if content else ""
+        yield from self._message(row, number, _Said(role, words, content, kept))
+
+    def _message(self, row: Row, number: int, said: "_Said") -> Iterator[SessionEvent]:
+        assert self._talk is not None  # noqa: S101 - whoever calls has looked
+        name, kept = f"line {number}", said.kept
+        if self._waiting:
+            kept, self._waiting = {**kept, "before": self._waiting}, {}
+        event = SessionEvent(
+            event="message",
+            role=said.role,
+            text=said.text,
+            content=said.content,
+            created_at=moment_of(row.get("timestamp")),
+            origin=origin_at(NAME, name, self._session, kept),
+        )
+        parent, self._last = self._last, name
+        yield from self._talk.message(name, parent, event)
+
+    def _happened(self, row: Row, said: Row) -> None:
+        kind = text_in(said, "type")
+        if kind == _BACK:
+            self._go_back(said.get("num_turns"))
+            self._wait(_BACK, row)
+            return
+        words = self._words_in(said, kind)
+        if words is None:
+            self._report.ignore(kind)
+            return
+        mark = _mark(words)
+        if mark in self._words or words in self._question:
+            return
+        if len(self._shown) < _MOST_SHOWN:
+            self._shown[mark] = words
+        else:
+            self._report.lost("event_msg", "text that was displayed and is in no message")
+
+    def _words_in(self, said: Row, kind: str) -> str | None:
+        """Return what an event shows to the person, where it is no mere state of the program."""
+        if kind in _STATES:
+            return None
+        members = (_SAID_AGAIN[kind],) if kind in _SAID_AGAIN else _SHOWN
+        return next((words for name in members if (words := text_or_none(said.get(name)))), None)
+
+    def _go_back(self, turns: Any) -> None:
+        """Have the next message follow what was there before some questions."""
+        if type(turns) is not int or turns < 1 or not self._turns:
+            return
+        first = max(0, len(self._turns) - turns)
+        self._last = self._turns[first]
+        del self._turns[first:]
+
+    def _heard(self, words: str) -> None:
+        mark = _mark(words)
+        self._words.add(mark)
+        self._shown.pop(mark, None)
+
+    def _wait(self, kind: str, row: Row) -> None:
+        if kind in self._waiting:
+            self._report.ignore(kind)
+        self._waiting[kind] = row
+
+    def _kept(self, row: Row, more: Row) -> Row:
+        """Return what no other member holds: of the line, and of what is in it."""
+        around = rest_of(row, known=("payload",), times=("timestamp",))
+        return {**more, **({"line": around} if around else {})} if "payload" in row else more
+
+
+def _parts(row: Row) -> tuple[str, Row]:
+    """Return of what kind a line is, and what it says; early versions wrote it bare."""
+    if "payload" in row:
+        return text_in(row, "type"), row_in(row["payload"], "`payload`")
+    if "record_type" in row:
+        return text_in(row, "record_type"), row
+    return ("response_item" if "type" in row else "session_meta"), row
+
+
+def _texts_in(parts: Any) -> list[str]:
+    listed = parts if type(parts) is list else []
+    texts = [part.get("text") for part in listed if type(part) is dict]
+    return [one for one in texts if type(one) is str]
+
+
+class _Plain(NamedTuple):
+    kind: str
+    text: str
+
+
+def _plain(parts: Any) -> _Plain | None:
+    """Return the words of contents that are one text and nothing else."""
+    if type(parts) is not list or len(parts) != 1 or type(parts[0]) is not dict:
+        return None
+    part, texts = parts[0], _texts_in(parts)
+    is_plain = part.keys() == {"type", "text"} and part["type"] in _TEXTS and bool(texts)
+    return _Plain(part["type"], texts[0]) if is_plain else None
+
+
+def _mark(words: str) -> bytes:
+    return blake3(" ".join(words.split()).encode("utf-8", "replace")).digest(16)
+
+
+_INDEX = "session_index.jsonl"
+_SIGNS = (
+    frozenset({(b"timestamp",), (b"type",), (b"payload", b"id"), (b"payload", b"cwd")}),
+    frozenset({(b"timestamp",), (b"type",), (b"payload", b"id"), (b"payload", b"originator")}),
+    frozenset({(b"timestamp",), (b"id",), (b"instructions",), (b"record_type",)}),
+)
+
+
+class Codex:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Codex rollout",
+        suffixes=(),
+        spec="Codex CLI, rollouts below ~/.codex/sessions, to 0.128",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset(), writes=False),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return any(_is_rollout(head) for head in heads(place, ".jsonl"))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        reading.linked = reading.chained = True
+        some, names = False, Names()
+        with opened(place, reading.limits) as archive:
+
+            def lines_of(file: File) -> OfLines | None:
+                if file.info is None or _is_in(archive, file):
+                    return Rollout(reading.report, names.found)
+                return names if file.name == _INDEX else None
+
+            for record in from_transcripts(archive, reading, place, lines_of, first=_INDEX):
+                some = True
+                yield record
+        if names.found:
+            kind = f"names in {_INDEX} of missing files"
+            reading.report.ignore(kind, count=len(names.found))
+        require_some(some, place)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        read_only("a Codex rollout")
+
+
+def _is_in(archive: Archive, file: File) -> bool:
+    with archive.stream(file) as stream:
+        return _is_rollout(stream.read(HEAD_BYTES))
+
+
+def _is_rollout(head: bytes) -> bool:
+    paths = {path for path, _ in members(head)}
+    return any(sign <= paths for sign in _SIGNS)
+
+
+FORMAT = Codex()
+"""What the registry finds."""

@@ -1,0 +1,116 @@
+"""A rule of Cursor (``.cursor/rules/NAME.mdc``) that is always in sight, with memory in it."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, MalformedError
+from satchel.formats._chats.archive import ZIP_MAGIC, opened
+from satchel.formats._note_folders import text_in
+from satchel.formats._notes import (
+    Front,
+    Item,
+    count_records,
+    entries_of,
+    items_in,
+    items_of,
+    lines_of,
+    split,
+    values_in,
+)
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import MOST_WITHIN, Place, Target
+from satchel.ports.record_set import RecordSet
+
+NAME = "cursor_rules"
+
+_FRONT = """---
+description: What was remembered from earlier work
+globs:
+alwaysApply: true
+---
+
+"""
+_SIGNS = frozenset({"globs", "alwaysApply"})
+_KEPT, _BODY = "front", "body"
+
+
+class CursorRules:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Cursor rule",
+        suffixes=(".mdc",),
+        spec="Cursor, .cursor/rules/*.mdc, in 2026",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset(Component), exact=True, ordered=False, plain=True),
+        lost_on_writing="Everything but the text and type of memories.",
+    )
+
+    def recognises(self, place: Place) -> bool:
+        if not place.head.startswith((b"---", b"\xef")):
+            return False
+        front = split(place.head.decode("utf-8", "replace"))
+        return front.is_there and not _SIGNS.isdisjoint(values_in(front.raw))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        front = _front(place, reading)
+        lines = _lines(front.body)
+        if front.raw != _FRONT:
+            reading.container[_KEPT] = front.raw
+        if front.body != _body(items_in(lines)):
+            reading.container[_BODY] = front.body
+        some = False
+        for entry in entries_of(items_in(lines), NAME):
+            some = True
+            yield entry
+        if not some:
+            raise EmptyInputError("the rule is empty", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        count_records(records, frozenset(Component), writing.report)
+        kept = _container(records)
+        before = kept.get(_KEPT)
+        front = before if isinstance(before, str) and split(before).raw == before else _FRONT
+        body = kept.get(_BODY)
+        with target.open() as sink:
+            sink.write(front.encode())
+            if isinstance(body, str):
+                items = list(items_of(records, NAME, writing.report))
+                same = list(items_in(_lines(body))) == items
+                sink.write((body if same else _body(iter(items))).encode())
+                return
+            for line in lines_of(items_of(records, NAME, writing.report)):
+                sink.write(line.encode() + b"\n")
+
+
+def _front(place: Place, reading: Reading) -> Front:
+    with opened(place, reading.limits) as archive:
+        if place.head.startswith(ZIP_MAGIC):
+            raise MalformedError("an archive is not a rule", file=place.name, byte=0)
+        text = text_in(archive, archive.files[0], reading, place, MOST_WITHIN)
+    front = split(text)
+    if not front.is_there:
+        raise MalformedError("a rule must start with front matter", file=place.name, line=1)
+    return front
+
+
+def _lines(body: str) -> list[str]:
+    return body.removesuffix("\n").split("\n")
+
+
+def _body(items: Iterator[Item]) -> str:
+    return "".join(f"{line}\n" for line in lines_of(items))
+
+
+def _container(records: RecordSet) -> dict[str, Any]:
+    """Return what was kept of the rule that was read, where it is one."""
+    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    container = found[0].get("container", {}) if len(found) == 1 else {}
+    return container if isinstance(container, dict) else {}
+
+
+FORMAT = CursorRules()
+"""What the registry finds."""

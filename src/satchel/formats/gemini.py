@@ -1,0 +1,581 @@
+"""What Google Takeout gives out of Gemini: "My Activity", conversations, Gems; alone or packed.
+
+An activity is a question with its answer, or something else that was done; other answers become
+forks. What names its conversation is a session with it; all else of one day (UTC) is one session,
+since Google does not say what belongs together. Activities of other products are counted as lost.
+Conversations that have files of their own (``Gemini in Workspace``) are sessions, Gems are who an
+assistant is to be. The export has no memories. Of a page, times are understood where their language
+is known and their zone is certain; they are always kept as they were written.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from itertools import chain
+from typing import Any, ClassVar
+
+import msgspec
+from blake3 import blake3
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import InputError, MalformedError
+from satchel.formats._chats.archive import ZIP_MAGIC, Archive, File, likely, opened
+from satchel.formats._chats.fields import (
+    OfRows,
+    Row,
+    from_files,
+    list_in,
+    moment_of,
+    read_only,
+    require_some,
+    rest_of,
+    row_in,
+    text_or_none,
+)
+from satchel.formats._chats.threads import INSTRUCTIONS, Growing, Talk, Turn, events, origin_at
+from satchel.formats._files import members
+from satchel.formats._google_pages import CARD, Card, cards, gems_in, has_gems, whole, words_of
+from satchel.model.records import Model, SessionEvent
+from satchel.model.type_info import resolved
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+
+_SPOKEN = re.compile(
+    r"(?:(?P<month>[^\W\d_]{3,10})\.? (?P<day>\d{1,2})"
+    r"|(?P<day2>\d{1,2})\.? (?:de )?(?P<month2>[^\W\d_]{3,10})\.?),?(?: de)? (?P<year>\d{4}),? "
+    r"(?:(?:um|kl\.?|klo|à|alle|las|às) )?(?P<time>.+)"
+)
+_DOTTED = re.compile(
+    r"(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4}),? (?:klo )?(?P<time>.+)"
+)
+_YEAR_FIRST = re.compile(
+    r"(?P<year>\d{4})(?:[/.-] ?|年)(?P<month>\d{1,2})(?:[/.-] ?|月)"
+    r"(?P<day>\d{1,2})[.日]?,? ?(?P<time>.+)"
+)
+_TIME_OF_DAY = re.compile(
+    r"(?P<before>上午|下午|午前|午後|오전|오후)? ?"
+    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)[:.](?P<second>\d\d)"
+    r"(?: (?P<after>[AaPp]\.? ?[Mm]\.?))? (?P<zone>\S+)"
+)
+_AFTERNOON = frozenset(("下午", "午後", "오후", "pm"))
+_MONTHS: dict[str, int] = {}
+"""What names of months begin with, in Germanic and Romance languages; one that begins the names of
+two is in no list."""
+
+for _number, _names in enumerate(
+    (
+        "jan ene gen janv",
+        "feb fév fev febr févr",
+        "mar mär maa mrt mars mrz",
+        "apr abr avr avri",
+        "may mai maj mei mag maio",
+        "jun juin giu",
+        "jul juil lug",
+        "aug ago aoû août",
+        "sep set sept",
+        "oct okt out ott",
+        "nov",
+        "dec dez dic déc des",
+    ),
+    1,
+):
+    _MONTHS.update(dict.fromkeys(_names.split(), _number))
+
+_OFFSET = re.compile(r"(?:GMT|UTC)(?:([+\u2212-])(\d{1,2})(?::?(\d\d))?)?")
+_ZONES = {"CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "WET": 0, "WEST": 1, "Z": 0}
+_ZONES |= {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "EST": -5, "EDT": -4}
+_ZONES |= {"MEZ": 1, "MESZ": 2, "JST": 9, "KST": 9, "BRT": -3}
+"""Those that are one place's in practice; what CST or IST is, nobody can tell."""
+
+_HALF = 12
+_SHORT, _LONG = 3, 4
+
+
+def moment_in(text: str) -> str | None:
+    """Return the moment that a time names, as ISO 8601; None where that is not certain."""
+    shapes = (_SPOKEN, _DOTTED, _YEAR_FIRST)
+    found = next((one for shape in shapes if (one := shape.fullmatch(text))), None)
+    time = _TIME_OF_DAY.fullmatch(found["time"]) if found is not None else None
+    offset = _offset(time["zone"]) if time is not None else None
+    if found is None or time is None or offset is None:
+        return None
+    said = found.groupdict()
+    month = _month_of(said["month"] or said.get("month2") or "")
+    half = (time["before"] or time["after"] or "").lower().replace(".", "").replace(" ", "")
+    hour = int(time["hour"])
+    if half:
+        hour = hour % _HALF + _HALF * (half in _AFTERNOON)
+    try:
+        moment = datetime(
+            int(said["year"]),
+            month,
+            int(said["day"] or said.get("day2") or 0),
+            hour,
+            int(time["minute"]),
+            int(time["second"]),
+            tzinfo=timezone(offset),
+        )
+    except ValueError:
+        return None
+    return moment.isoformat()
+
+
+def _month_of(said: str) -> int:
+    """Return a month's number; 0, which is none, where that is not certain."""
+    if said.isdecimal():
+        return int(said)
+    name = said.lower()
+    return _MONTHS.get(name[:_LONG]) or _MONTHS.get(name[:_SHORT]) or 0
+
+
+def _offset(zone: str) -> timedelta | None:
+    if zone in _ZONES:
+        return timedelta(hours=_ZONES[zone])
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return None
+    size = timedelta(hours=int(found[2] or 0), minutes=int(found[3] or 0))
+    if size >= timedelta(days=1):
+        return None
+    return size if found[1] in (None, "+") else -size
+
+
+_NAME = "gemini"
+_ROLES = {"user_turn": "user", "system_turn": "assistant"}
+_KNOWN = ("title", "conversation_turns")
+_TIMES = ("creation_time",)
+
+
+def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
+    """Yield a conversation.
+
+    Args:
+        row: The conversation.
+        name: What its file is called; there is no other id.
+        report: Where what cannot be kept is counted.
+
+    Raises:
+        MalformedError: If it is none.
+    """
+    if "conversation_turns" not in row:
+        raise MalformedError("not a Gemini conversation", field="conversation_turns")
+    start = SessionEvent(
+        event="session",
+        name=text_or_none(row.get("title")),
+        created_at=moment_of(row.get("creation_time")),
+        origin=origin_at(_NAME, name, None, rest_of(row, known=_KNOWN, times=_TIMES)),
+    )
+    turns, last, seen = list[Turn](), dict[int, str](), set[str]()
+    for place, value in enumerate(list_in(row, "conversation_turns")):
+        said = [(kind, value[kind]) for kind in _ROLES if type(value) is dict and value.get(kind)]
+        if not said:
+            report.lost("conversation_turns", "it has no author", example=f"{name}/{place}")
+        for kind, part in said:
+            turn = row_in(part, f"`{kind}`")
+            number = turn.get("turn_index")
+            number = number if type(number) is int else place
+            before = last.get(max((one for one in last if one < number), default=-1))
+            identity = _unused(f"{name}/{_ROLES[kind]}/{number}", seen)
+            last = {one: each for one, each in last.items() if one < number} | {number: identity}
+            turns.append(Turn(identity, before, _said(turn, kind, identity, name)))
+    yield from events(Talk(start, turns, turns[-1].id if turns else None), report)
+
+
+def _unused(identity: str, seen: set[str]) -> str:
+    found, again = identity, 1
+    while found in seen:
+        again += 1
+        found = f"{identity}/{again}"
+    seen.add(found)
+    return found
+
+
+def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
+    is_asked = kind == "user_turn"
+    text = turn.get("prompt") if is_asked else _answer_in(turn.get("text"))
+    if text is not None and type(text) is not str:
+        raise MalformedError("this is not text", field=f"conversation_turns/{kind}/prompt")
+    kept = rest_of(turn, known=("prompt",) if is_asked else ())
+    return SessionEvent(
+        event="message",
+        role=_ROLES[kind],
+        text=text or "",
+        created_at=moment_of(turn.get("turn_last_modified")),
+        origin=origin_at(_NAME, identity, name, kept),
+    )
+
+
+def _answer_in(parts: Any) -> str:
+    """Return the words of an answer, which is in pieces, and in cards of pieces."""
+    found = list[str]()
+    for one in parts if type(parts) is list else [parts]:
+        if type(one) is str:
+            found.append(one)
+        elif type(one) is dict:
+            cards = one.get("cards")
+            cards = cards if type(cards) is list else []
+            pieces = [one.get("data"), *map(_content_of, cards)]
+            found += [piece for piece in pieces if type(piece) is str and piece]
+    return "\n\n".join(found)
+
+
+def _content_of(card: Any) -> Any:
+    return card.get("content") if type(card) is dict else None
+
+
+NAME = "gemini"
+
+_OWN = re.compile(r"(?<![A-Za-z])(?:Gemini|Bard)(?![a-z])")
+_VERB = re.compile(
+    r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said|Branched|Answered)"
+    r"[ \u00a0]+"
+)
+_SAID_BEFORE = re.compile(r"[^\W\d_][^\u00a0\n.!?;,]{1,60}[^\u00a0\n.!?;, ]\u00a0(?=[^\s:!?;])")
+"""What is before the words of a person on a page in any language: a hard space is behind it."""
+
+_LINK = re.compile(r"(?:gemini|bard)\.google\.com/(?:u/\d+/)?(?:app|chat)/([0-9A-Za-z_-]{6,80})")
+_LINKED = ("titleUrl", "details", "subtitles")
+_TIME, _UNDATED = 27, "undated"
+_LAST = (1 << 64) - 1
+_AGAIN, _END = b"\1", b"\0"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What Gemini said."""
+
+    text: str
+    kept: Row
+    """What has no other place."""
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """Something that was done with Gemini."""
+
+    prompt: str
+    """What was asked, or what was done."""
+
+    is_asked: bool
+    """Whether a person said it to Gemini."""
+
+    at: str | None
+    answers: list[Answer]
+    """All but the first are other answers to the same."""
+
+    kept: Row
+    """What has no other place."""
+
+
+class Activities:
+    """All of one export, sorted.
+
+    Args:
+        report: Where what is no activity of Gemini is counted.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._held = Keyed()
+        self._count = 0
+        self._gems = list[Model]()
+
+    def gems(self, page: str) -> None:
+        """Take in a page of Gems; they are given out at the end."""
+        self._gems += gems_in(page)
+
+    def row(self, row: Row) -> Iterator[Model]:
+        """Take an activity in; it is given out later.
+
+        Raises:
+            MalformedError: If it is none.
+        """
+        title, said = row.get("title"), row.get("header")
+        if type(title) is not str or type(said) is not str:
+            name = "title" if type(title) is not str else "header"
+            raise MalformedError(f"`{name}` is missing, or not text", field=name)
+        if not _OWN.search(said):
+            self._report.ignore(f"activity of {said}")
+            return
+        prompt, is_asked, whole = _asked(title)
+        kept = rest_of(row, known=("title", "safeHtmlItem"), times=("time",)) | whole
+        answers = _answers_in(row)
+        request, more = _detailed(row)
+        if request is not None:
+            kept = {**rest_of(row, known=("safeHtmlItem",), times=("time",))}
+            prompt, is_asked, answers = request, True, answers or more
+        found = Activity(
+            prompt, is_asked or bool(answers), moment_of(row.get("time")), answers, kept
+        )
+        self._put(found, _conversation_in(*(row.get(name) for name in _LINKED)))
+        yield from ()
+
+    def card(self, card: Card) -> None:
+        """Take in an activity of a page."""
+        if not _OWN.search(card.header):
+            self._report.ignore(f"activity of {card.header or 'another product'}")
+            return
+        prompt, is_asked, whole = _asked(words_of(card.title), _SAID_BEFORE)
+        kept = {"header": card.header, "time": card.when, "caption": card.caption, **whole}
+        answer = _of_html(card.answer, {})
+        answers = [answer] if answer.text else []
+        moment = moment_of(moment_in(card.when))
+        found = Activity(prompt, is_asked or bool(answers), moment, answers, kept)
+        self._put(found, _conversation_in(card.caption, card.title))
+
+    def _put(self, found: Activity, conversation: str) -> None:
+        session = conversation or (f"day {found.at[:10]}" if found.at else _UNDATED)
+        self._count += 1
+        value = msgspec.json.encode(found)
+        if not self._held.add(_AGAIN + session.encode() + _END + _digest(value)):
+            self._report.ignore("duplicate activity")
+            return
+        # Of one moment, and without one, the last in the file was the first.
+        place = (_LAST - self._count).to_bytes(8)
+        at = (found.at or "").ljust(_TIME).encode()
+        self._held.put(_END.join([session.encode(), at, place]), value)
+
+    def events(self) -> Iterator[Model]:
+        """Yield the sessions, each from its start."""
+        session, line = None, _Line("", None)
+        for key in self._held:
+            if key.startswith(_AGAIN):
+                continue
+            found = msgspec.json.decode(self._held.get(key) or b"", type=resolved(Activity))
+            name = key.partition(_END)[0].decode()
+            if name != session:
+                session, line = name, _Line(name, found.at)
+                yield line.talk.start
+            yield from line.follow(found)
+
+    def rest(self) -> Iterator[Model]:
+        """Yield what is in no session."""
+        yield from self._gems
+
+    def talk(self, name: str, row: Row) -> Iterator[Model]:
+        """Yield a conversation that has a file of its own, of that name."""
+        yield from conversation(row, name, self._report)
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._held.close()
+
+
+class _Line:
+    """One session, while it goes on."""
+
+    def __init__(self, name: str, at: str | None) -> None:
+        self._name = name
+        self._last: str | None = None
+        self._seen = dict[str, int]()
+        start = SessionEvent(
+            event="session", name=name, created_at=at, origin=origin_at(NAME, name, None, {})
+        )
+        self.talk = Growing(start)
+
+    def follow(self, found: Activity) -> Iterator[SessionEvent]:
+        """Yield what was asked, and each answer; the next question follows the first of them."""
+        name = f"{found.at or ''}/{_digest(found.prompt.encode('utf-8', 'replace')).hex()}"
+        number = self._seen[name] = self._seen.get(name, 0) + 1
+        name += f"/{number}" if number > 1 else ""
+        role = "user" if found.is_asked else INSTRUCTIONS
+        asked = self._event(role, found.prompt, found.at, name, found.kept)
+        yield from self.talk.message(name, self._last, asked)
+        self._last = name
+        for place, answer in enumerate(found.answers):
+            each = f"{name}/answer {place + 1}"
+            event = self._event("assistant", answer.text, found.at, each, answer.kept)
+            yield from self.talk.message(each, name, event)
+            if place == 0:
+                self._last = each
+
+    def _event(self, role: str, text: str, at: str | None, name: str, kept: Row) -> SessionEvent:
+        return SessionEvent(
+            event="message",
+            role=role,
+            text=text,
+            created_at=at,
+            origin=origin_at(NAME, name, self._name, kept),
+        )
+
+
+def _asked(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
+    """Return what was asked or done, whether it was asked, and what is kept of its title."""
+    found = _VERB.match(title) or (other and other.match(title))
+    if not found:
+        return title, False, {}
+    return title[found.end() :], True, {"title": title}
+
+
+def _of_html(html: str, more: Row) -> Answer:
+    words = words_of(html)
+    return Answer(words, more if words == html else {**more, "html": html})
+
+
+def _answers_in(row: Row) -> list[Answer]:
+    found = []
+    for number, value in enumerate(list_in(row, "safeHtmlItem")):
+        item = row_in(value, "an answer")
+        html = item.get("html")
+        if type(html) is not str:
+            raise MalformedError("this is not text", field=f"safeHtmlItem/{number}/html")
+        found.append(_of_html(html, rest_of(item, known=("html",))))
+    return found
+
+
+def _detailed(row: Row) -> tuple[str | None, list[Answer]]:
+    """Return what was asked and answered as another form of the export has it."""
+    listed = row.get("details")
+    pairs = [one for one in listed if type(one) is dict] if type(listed) is list else []
+    said = {one.get("name"): one.get("value") for one in pairs if type(one.get("name")) is str}
+    request, response = said.get("Request"), said.get("Response")
+    if type(request) is not str:
+        return None, []
+    return request, [Answer(response, {})] if type(response) is str else []
+
+
+def _conversation_in(*parts: Any) -> str:
+    """Return the id of the conversation that is linked to; empty where none is."""
+    texts = [one if type(one) is str else msgspec.json.encode(one).decode() for one in parts if one]
+    return next((found[1] for one in texts if (found := _LINK.search(one))), "")
+
+
+def _digest(data: bytes) -> bytes:
+    return blake3(data).digest(8)
+
+
+_MEMBERS = frozenset({b"header", b"title"})
+_GEMS = re.compile(r"gems[^/]*\.html\Z", re.IGNORECASE)
+_MOST_GEMS = 1 << 24
+_PAGES = ("page", "gems")
+_HEADER = re.compile(rb'"header"\s*:\s*"[^"]{0,80}(?:Gemini|Bard)')
+_PAGE = re.compile(rb"\s*(?:<!doctype html[^<>]*>\s*)?<html\b", re.IGNORECASE)
+_OF_GEMINI = re.compile(rb'"header-cell[^<>]*>\s*<p[^<>]*>[^<]{0,80}(?:Gemini|Bard)')
+_STYLE = 1 << 20
+"""How much of a page is looked at: it begins with its style."""
+
+
+class Gemini:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Gemini activity (Google Takeout)",
+        suffixes=(),
+        spec="Google Takeout, My Activity of Gemini Apps, JSON and HTML, to 2026",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        if not (place.head.startswith(ZIP_MAGIC) or _may_be(place)):
+            return False
+        try:
+            with opened(place) as archive:
+                named = [one for one in archive.files if _may_have(one)]
+                looked = likely(named, "gemini", "bard")
+                return any(_kind(archive, file) for file in looked)
+        except InputError:
+            return False
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        reading.linked = reading.chained = True
+        some = False
+        with closing(Activities(reading.report)) as found, opened(place, reading.limits) as archive:
+            kinds = {file.path: _kind(archive, file) for file in archive.files}
+            if len(kinds) == 1:  # what it is said to be
+                kinds = {path: kind or "json" for path, kind in kinds.items()}
+            for file in archive.files:
+                if kinds[file.path] in _PAGES:
+                    _take_page(archive, file, reading, place, found, kinds[file.path])
+            by_file: dict[str, OfRows | None] = {
+                file.path: _taking(file, kinds[file.path], found)
+                for file in archive.files
+                if kinds[file.path] not in _PAGES
+            }
+            others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
+            read = from_files(archive, reading, place, by_file, other_products=others)
+            for record in chain(read, found.events(), found.rest()):
+                some = True
+                yield record
+        require_some(some, place)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        read_only("a Gemini export")
+
+
+def _is_ours(path: str) -> bool:
+    """Tell whether a path in an export of Google's names this product, now or as it was called."""
+    return any(name in path.lower() for name in ("gemini", "bard"))
+
+
+def _taking(file: File, kind: str, found: Activities) -> OfRows | None:
+    if kind == "talk":
+        return partial(found.talk, file.name.rpartition(".")[0] or file.name)
+    return found.row if kind == "json" else None
+
+
+def _take_page(
+    archive: Archive, file: File, reading: Reading, place: Place, found: Activities, kind: str
+) -> None:
+    number, where = 0, archive.file_of(file)
+    try:
+        with archive.stream(file) as stream:
+            if kind == "gems":
+                found.gems(whole(stream, _MOST_GEMS))
+                return
+            for number, card in enumerate(cards(stream, reading.limits.line_bytes)):
+                if isinstance(card, InputError):
+                    card.field = "/".join(filter(None, (where, str(number))))
+                    reading.refuse(card.located(file=place.name))  # type: ignore[arg-type]
+                else:
+                    found.card(card)
+    except InputError as error:
+        error.field = error.field or where or str(number)
+        reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+
+
+def _kind(archive: Archive, file: File) -> str:
+    """Return what a file is: by its contents, not by its name; empty for nothing of Gemini's."""
+    if not _may_have(file):
+        return ""
+    with archive.stream(file) as stream:
+        head = stream.read(HEAD_BYTES)
+        if _is_list(head):
+            return "json"
+        if _is_talk(head):
+            return "talk"
+        if _GEMS.search(file.name) and has_gems(head.decode("utf-8", "replace")):
+            return "gems"
+        if not _PAGE.match(head):
+            return ""
+        while len(head) < _STYLE and (more := stream.read(_STYLE - len(head))):
+            head += more
+    return "page" if CARD in head and _OF_GEMINI.search(head) else ""
+
+
+def _may_have(file: File) -> bool:
+    return file.info is None or file.ends((".json", ".html", ".txt"))
+
+
+def _may_be(place: Place) -> bool:
+    head = place.head
+    is_gems = _GEMS.search(place.path.name) is not None and head.lstrip().startswith(b"<")
+    return is_gems or _is_list(head) or _is_talk(head) or _PAGE.match(head) is not None
+
+
+def _is_talk(head: bytes) -> bool:
+    return any(path == (b"conversation_turns",) for path, _ in members(head))
+
+
+def _is_list(head: bytes) -> bool:
+    names = {path[1] for path, _ in members(head) if len(path) == 2 and path[0] == 0}  # noqa: PLR2004
+    return names >= _MEMBERS and _HEADER.search(head) is not None
+
+
+FORMAT = Gemini()
+"""What the registry finds."""

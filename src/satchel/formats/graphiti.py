@@ -1,0 +1,609 @@
+"""A graph of Graphiti, or of Zep which is made with it: as JSON, or in a database of Kuzu.
+
+Graphiti has no export of its own. What is read is what its classes say of themselves
+(``model_dump(mode="json")``), or the same rows of Zep's API: lists of entities (``nodes``),
+episodes (``episodes``), facts (``edges``) and of the links that are no facts (``mentions``,
+``has_member``, ``has_episode``, ``next_episode``), communities and sagas; names that others give
+these lists are known. A file of Kuzu is copied and read as it is. What is written is JSON;
+``examples/graphiti_json.py`` puts it into any database that graphiti-core opens, and makes such
+JSON of one. Compared with graphiti-core 0.31.2 over Kuzu 0.11.3.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from typing import Any, BinaryIO, ClassVar, cast
+from uuid import UUID
+
+import msgspec
+from blake3 import blake3
+
+from satchel.artifact.body import TYPED_SECTIONS
+from satchel.artifact.writer import compressing
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import ABSENT, escape_keys
+from satchel.errors import LimitError, MalformedError
+from satchel.formats._files import members, reader_of, unpacked
+from satchel.formats._graph_files import GRAPHITI, GraphRow, graph_file, is_graphiti, rows_of
+from satchel.formats._graphiti import (
+    ALWAYS,
+    CALLED,
+    EPISODES,
+    FACTS,
+    LINKS,
+    NAME,
+    NO_BODY,
+    NOBODY,
+    NODES,
+    OBJECT,
+    SOURCE,
+    SOURCES,
+    SUBJECT,
+    TABLES,
+    TARGET,
+    THINGS,
+    WITHOUT,
+    End,
+    Graph,
+    Row,
+    group_of,
+    is_graph,
+    is_safe_group,
+    is_safe_label,
+    kept_of,
+    label_of,
+    own_node,
+    row_of_episode,
+    row_of_fact,
+    row_of_link,
+    row_of_node,
+    time_text,
+)
+from satchel.formats._json import as_json
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Edge, GraphNode, Model
+from satchel.model.times import now, read_time
+from satchel.model.type_info import resolved
+from satchel.model.values import Component, Origin
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Spool, Strands
+
+_TIMES = ("created_at", "valid_at", "invalid_at", "expired_at", "reference_time")
+_JOINTS = "relates_to"
+_FACT, _START, _END = b"f", b"s", b"e"
+
+
+def tables_in(place: Place, reading: Reading) -> Generator[tuple[str, Row], None, None]:
+    """Yield the rows of a graph, each with its table; facts come when both ends are known.
+
+    Raises:
+        InputError: As ``formats._graph_files.rows.rows_of``.
+    """
+    joints, facts = Keyed(), Spool()
+    with closing(facts), closing(joints), closing(rows_of(place, reading, GRAPHITI)) as rows:
+        yield from _apart(rows, joints, facts)
+        for line in facts.lines():
+            row = msgspec.json.decode(line)
+            for name, side in ((SOURCE, _START), (TARGET, _END)):
+                found = joints.get(_key(side, row["uuid"]))
+                if found is not None:
+                    row[name] = found.decode()
+            yield FACTS, row
+
+
+def _apart(
+    rows: Generator[GraphRow, None, None], joints: Keyed, facts: Spool
+) -> Iterator[tuple[str, Row]]:
+    """Yield what is no fact; facts and their links are laid aside."""
+    for found in rows:
+        row = _plain(found.row)
+        if found.array == FACTS:
+            joints.add(_key(_FACT, row["uuid"]))
+            facts.write(msgspec.json.encode(row) + b"\n")
+        elif found.array == _JOINTS:
+            start, end = str(row["source_id"]), str(row["target_id"])
+            if _key(_FACT, end) in joints:
+                joints.add(_key(_START, end), start.encode())
+            else:
+                joints.add(_key(_END, start), end.encode())
+        else:
+            if found.array in LINKS:
+                row[SOURCE], row[TARGET] = row.pop("source_id"), row.pop("target_id")
+            yield found.array, row
+
+
+def _plain(row: Row) -> Row:
+    """Return a row as it would be in JSON."""
+    for name in _TIMES:
+        when = row.get(name)
+        moment = read_time(when) if type(when) is str else None
+        if moment is not None:
+            row[name] = time_text(moment)
+    return row
+
+
+def _key(side: bytes, name: str) -> bytes:
+    return side + b"/" + name.encode()
+
+
+_ALWAYS = frozenset({"id", "nonce", "type", "text", "origin", "created_at", "metadata", "scope"})
+_OF_FACTS = frozenset({"subject", "predicate", "object", "valid_from", "valid_until", "parent_ids"})
+_OF_EPISODES = frozenset({"occurred_at", "kind"})
+_OF_NODES = frozenset({"id", "nonce", "type", "name", "labels", "summary", "properties", "scope"})
+_TAKEN = frozenset({"semantic", "episodic", "graph_node", "edge", "source", "receipt"})
+_NO_FIELD = "Graphiti has no such field"
+
+_RESERVED = frozenset(
+    {
+        *("uuid", "name", "group_id", "labels", "created_at", "summary", "name_embedding"),
+        *("fact", "fact_embedding", "episodes", "expired_at", "valid_at", "invalid_at"),
+        *("reference_time", "source_node_uuid", "target_node_uuid"),
+    }
+)
+"""What Graphiti takes out of attributes when it reads a graph."""
+
+
+def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
+    """Count what of an entry is not in its row."""
+    held = set(_ALWAYS | (_OF_EPISODES if isinstance(entry, Episodic) else _OF_FACTS))
+    if isinstance(entry, Semantic):
+        held |= _held_entities(entry)
+        if entry.object is None and entry.predicate in WITHOUT:
+            reason = "the name of a fact without a predicate"
+            report.lost("predicate", reason, example=record.id)
+        if _RESERVED & entry.metadata.keys() and not _is_ours(entry):
+            reason = "a name reserved by Graphiti"
+            report.lost("metadata", reason, example=record.id)
+    elif isinstance(entry, Episodic):
+        if entry.text is None and entry.observation is not None:
+            held.add("observation")
+        if entry.kind is not None and entry.kind not in SOURCES[:2] + SOURCES[3:]:
+            held.discard("kind")
+    for name in sorted(record.value.keys() - held):
+        report.lost(name, _NO_FIELD, example=record.id)
+    _count_scope(record, entry, report)
+    origin = entry.origin
+    if origin is not None and not _is_ours(entry):
+        reason = "Graphiti does not record provenance"
+        report.lost("origin", reason, example=record.id)
+
+
+def _held_entities(entry: Semantic) -> set[str]:
+    """Return ``entities`` where an entry has one, of which it is and which says no more."""
+    if len(entry.entities) != 1 or entry.predicate is not None or entry.object is not None:
+        return set()
+    about = entry.entities[0]
+    fits = about.entity_type is None or is_safe_label(about.entity_type)
+    if fits and not about.aliases and entry.subject in (None, about.name):
+        return set() if about.entity_type == NO_BODY else {"entities"}
+    return set()
+
+
+def _is_ours(entry: Entry) -> bool:
+    return entry.origin is not None and entry.origin.provider == NAME
+
+
+def _count_scope(record: Sealed, entry: Entry, report: Report) -> None:
+    scope = entry.scope
+    if scope is None:
+        return
+    if len(scope.namespace) != 1 or scope.user or scope.agent or scope.app or scope.run:
+        reason = "it becomes a group; Graphiti has only groups"
+        report.lost("scope", reason, example=record.id)
+
+
+def count_node(record: Sealed, node: GraphNode, report: Report) -> None:
+    """Count what of a node from elsewhere is not in its row."""
+    for name in sorted(record.value.keys() - _OF_NODES - {"origin"}):
+        report.lost(f"graph_node/{name}", _NO_FIELD, example=record.id)
+    if not all(map(is_safe_label, node.labels)):
+        report.lost("graph_node/labels", "not a Graphiti label", example=record.id)
+    if node.origin is not None:
+        reason = "Graphiti does not record provenance"
+        report.lost("graph_node/origin", reason, example=record.id)
+
+
+def count_others(records: RecordSet, report: Report) -> None:
+    """Count the records that have no place at all."""
+    for section, count in records.counts.items():
+        kind = TYPED_SECTIONS.get(section, section)
+        if kind not in _TAKEN:
+            report.lost(kind, "Graphiti has no such records", count=count)
+
+
+_KINDS = {kind: table for table, kind in LINKS.items()}
+_TIME_COLUMNS = {FACTS: ("created_at",), EPISODES: ("created_at", "valid_at")}
+_UUID = 36
+_GROUP_CHARS = 40
+_pack = msgspec.msgpack.Encoder().encode
+_end = msgspec.msgpack.Decoder(resolved(End)).decode
+
+
+class Leaving:
+    """The tables of a graph. Close it when the file is written.
+
+    Args:
+        records: What goes into it.
+        report: Where losses go.
+        then: The time that stands where a memory has none, as Graphiti wants one.
+    """
+
+    def __init__(self, records: RecordSet, report: Report, then: str) -> None:
+        self._records = records
+        self._report = report
+        self._then = then
+        self._used, self._ends, self._joined = Keyed(), Keyed(), Keyed()
+        self._by_name, self._groups = Keyed(), Keyed()
+        self._strands = Strands()
+        self._rows = {table: self._strands.strand() for table in TABLES}
+        self._counts = dict.fromkeys(TABLES, 0)
+
+    def close(self) -> None:
+        """Give the space back."""
+        for one in (self._used, self._ends, self._joined, self._by_name, self._groups):
+            one.close()
+        self._strands.close()
+
+    def gather(self) -> None:
+        """Lay all rows out."""
+        self._gather_joints()
+        for record in self._records.of("graph_node"):
+            self._take_node(record, cast("GraphNode", record.model))
+        for record in self._records.of("episodic"):
+            self._take_episode(record, cast("Episodic", record.model))
+        for record in self._records.of("semantic"):
+            self._take_fact(record, cast("Semantic", record.model))
+        for record in self._records.of("edge"):
+            self._take_link(record, cast("Edge", record.model))
+        count_others(self._records, self._report)
+
+    def has(self, table: str) -> bool:
+        """Tell whether there are rows of a table."""
+        return self._counts[table] > 0
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """Yield the rows of a table."""
+        for line in self._rows[table].lines():
+            yield msgspec.json.decode(line)
+
+    # -- records ---------------------------------------------------------------------------
+
+    def _gather_joints(self) -> None:
+        for record in self._records.of("edge"):
+            edge = cast("Edge", record.model)
+            if edge.kind in (SUBJECT, OBJECT):
+                self._joined.add(_joint(edge.source, edge.kind), edge.target.encode())
+
+    def _take_node(self, record: Sealed, node: GraphNode) -> None:
+        name = node.name
+        if name is None:
+            reason = "an entity must have a name"
+            self._report.lost("graph_node", reason, example=record.id)
+            return
+        table, known = NODES, ""
+        if node.origin is not None and node.origin.provider == NAME:
+            known = node.origin.id or ""
+            for thing, start in THINGS.items():
+                if start and known.startswith(start):
+                    table, known = thing, known.removeprefix(start)
+        else:
+            count_node(record, node, self._report)
+            labels = tuple(filter(is_safe_label, node.labels))
+            node = msgspec.structs.replace(node, labels=labels)
+        identity = self._identity(record.id, known)
+        row = self._grouped(row_of_node(table, node, identity), record.id)
+        self._put(table, row)
+        self._note_end(record.id, End(identity, name, label_of(node.labels)))
+        if table == NODES:
+            self._by_name.add(_named(row.get("group_id", ""), name), record.id.encode())
+
+    def _take_episode(self, record: Sealed, entry: Episodic) -> None:
+        content = entry.observation
+        if entry.text is None and content is None and entry.data is not None:
+            content = msgspec.json.encode(entry.data).decode()
+        if entry.text is None and content is None:
+            self._report.lost("episodic", "an episode must be text", example=record.id)
+            return
+        count_entry(record, entry, self._report)
+        identity = self._identity(record.id, _known_id(entry))
+        row = row_of_episode(entry, identity, content or "")
+        self._put(EPISODES, self._timed(EPISODES, self._grouped(row, record.id), record, entry))
+        self._note_end(record.id, End(identity, "", EPISODES))
+
+    def _take_fact(self, record: Sealed, entry: Semantic) -> None:
+        entry = self._worded(record, entry)
+        if entry.text is None:
+            self._report.lost("semantic", "a fact must be text", example=record.id)
+            return
+        count_entry(record, entry, self._report)
+        group = self._group(group_of(entry.scope), record.id)
+        ends = (
+            self._end_of(record, entry, SUBJECT, group),
+            self._end_of(record, entry, OBJECT, group),
+        )
+        identity = self._identity(record.id, _known_id(entry))
+        row = row_of_fact(entry, identity, ends, self._episodes_of(record, entry))
+        self._put(FACTS, self._timed(FACTS, self._grouped(row, record.id), record, entry))
+        self._note_end(record.id, End(identity, "", FACTS))
+
+    def _worded(self, record: Sealed, entry: Semantic) -> Semantic:
+        """Return a fact that has words; those of a triple are its three parts."""
+        parts = (entry.subject, entry.predicate, entry.object)
+        if entry.text is not None or None in parts:
+            return entry
+        reason = "a fact must be a sentence: its three parts are joined"
+        self._report.lost("text", reason, example=record.id)
+        return msgspec.structs.replace(entry, text=" ".join(map(str, parts)))
+
+    def _take_link(self, record: Sealed, edge: Edge) -> None:
+        if edge.kind in (SUBJECT, OBJECT) and self._found(edge.source) is not None:
+            return
+        table = _KINDS.get(edge.kind)
+        ends = self._found(edge.source), self._found(edge.target)
+        if edge.kind == "derives_from" and None not in ends:
+            return  # the fact says it
+        if table is None or ends[0] is None or ends[1] is None:
+            reason = (
+                "Graphiti does not support such links"
+                if table is None
+                else "one of its ends is not exported"
+            )
+            self._report.lost("edge", reason, example=edge.kind[:_UUID])
+            return
+        known = edge.origin.id if edge.origin and edge.origin.provider == NAME else None
+        identity = self._identity(record.id, known)
+        row = row_of_link(edge, identity, (ends[0].identity, ends[1].identity))
+        self._put(table, self._grouped(row, record.id))
+
+    # -- what a fact joins -----------------------------------------------------------------
+
+    def _end_of(self, record: Sealed, entry: Semantic, kind: str, group: str) -> End | None:
+        """Return what a fact joins; where nobody says it, an entity of that name is made."""
+        target = self._joined.get(_joint(record.id, kind))
+        found = None if target is None else self._found(target.decode())
+        if found is not None:
+            return found
+        side = SOURCE if kind == SUBJECT else TARGET
+        kept = kept_of(entry.origin).get(side, "")
+        if kept != "" and (kept == ABSENT or type(kept) is str):
+            return None
+        name, label = _named_end(entry, kind)
+        key = _named(group, name, nobody=label == NO_BODY)
+        known = self._by_name.get(key)
+        if known is None:
+            return self._made(name, label, group, key)
+        end = self._found(known.decode())
+        if entry.entities and end is not None and end.label != label:
+            reason = "another memory gives the entity of that name a different type, or none"
+            self._report.lost("entities/entity_type", reason, example=record.id)
+        return end
+
+    def _made(self, name: str, label: str | None, group: str, key: bytes) -> End:
+        if label is not None and not is_safe_label(label):
+            reason = "a type that is not a valid Graphiti label"
+            self._report.lost("entities/entity_type", reason, example=label[:_UUID])
+            label = None
+        row = own_node(name, label, group)
+        self._put(NODES, row)
+        made = End(row["uuid"], name, label)
+        self._note_end(made.identity, made)
+        self._by_name.add(key, made.identity.encode())
+        return made
+
+    def _episodes_of(self, record: Sealed, entry: Semantic) -> list[str]:
+        found = list[str]()
+        for parent in entry.parent_ids:
+            end = self._found(parent)
+            if end is None or end.label != EPISODES:
+                reason = "a fact can derive from episodes only"
+                self._report.lost("parent_ids", reason, example=record.id)
+            else:
+                found.append(end.identity)
+        return found
+
+    def _note_end(self, name: str, end: End) -> None:
+        self._ends.add(name.encode(), _pack(end))
+
+    def _found(self, name: str) -> End | None:
+        found = self._ends.get(name.encode())
+        return None if found is None else _end(found)
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _put(self, table: str, row: Row) -> None:
+        self._rows[table].write(msgspec.json.encode(row) + b"\n")
+        self._counts[table] += 1
+
+    def _identity(self, record_id: str, known: str | None) -> str:
+        """Return what a row is called: as where it came from, or by its record."""
+        if known and self._used.add(known.encode()):
+            return known
+        raw = bytes.fromhex(record_id.removeprefix("blake3:"))
+        made = str(UUID(bytes=raw[:16], version=5))
+        self._used.add(made.encode())
+        return made
+
+    def _grouped(self, row: Row, example: str) -> Row:
+        if "group_id" in row:
+            row["group_id"] = self._group(row["group_id"], example)
+        return row
+
+    def _group(self, group: Any, example: str) -> Any:
+        """Return a group that Graphiti takes; two groups never become one."""
+        if type(group) is not str or is_safe_group(group):
+            return group
+        if self._groups.add(f"{group}\0{example}".encode()):
+            reason = "a Graphiti group can contain only letters, digits, - and _"
+            self._report.lost("scope", reason, example=group[:_GROUP_CHARS])
+        plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in group[:_GROUP_CHARS])
+        return f"{plain}-{blake3(group.encode()).hexdigest(4)}"
+
+    def _timed(self, table: str, row: Row, record: Sealed, entry: Entry) -> Row:
+        """Give a row the times that Graphiti wants, where it is not from there."""
+        if entry.origin is not None and entry.origin.provider == NAME:
+            return row
+        for name in _TIME_COLUMNS[table]:
+            if name not in row:
+                known = entry.created_at or entry.occurred_at or entry.valid_from
+                row[name] = time_text(known or self._then)
+                if known is None:
+                    reason = "Graphiti requires a time: the time of writing was used"
+                    self._report.lost("created_at", reason, example=record.id)
+        return row
+
+
+def _known_id(entry: Entry) -> str | None:
+    """Return an id that an entry had elsewhere, where it can be one of Graphiti's."""
+    origin: Origin | None = entry.origin
+    if origin is None or origin.id is None:
+        return None
+    if origin.provider == NAME:
+        return origin.id
+    try:
+        is_one = len(origin.id) == _UUID and str(UUID(origin.id)) == origin.id
+    except ValueError:
+        return None
+    return origin.id if is_one else None
+
+
+def _named_end(entry: Semantic, kind: str) -> tuple[str, str | None]:
+    """Return the name of what a fact joins, and its type."""
+    about = entry.entities[0] if entry.entities else None
+    name = entry.subject if kind == SUBJECT else entry.object
+    if name is None and kind == SUBJECT and about is not None and entry.predicate is None:
+        name = about.name
+    if name is None:
+        return NOBODY, NO_BODY
+    types = [one.entity_type for one in entry.entities if one.name == name]
+    return name, next(filter(None, types), None)
+
+
+def _joint(identity: str, kind: str) -> bytes:
+    return f"{identity}/{kind}".encode()
+
+
+def _named(group: Any, name: str, *, nobody: bool = False) -> bytes:
+    return msgspec.json.encode([group, name, nobody])
+
+
+class Graphiti:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Graphiti or Zep graph",
+        suffixes=(".graphiti.json",),
+        spec="graphiti-core 0.31.2, what its nodes and edges are as JSON; Zep's API",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), exact=True),
+        lost_on_writing=(
+            "Procedural, working and identity memory, tags, confidence and salience, provenance,"
+            " more than one entity of a memory, and what a group stands for."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return is_graphiti(place) or is_graph(members(unpacked(place.head)))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        reading.linked = True
+        if graph_file(place) is not None:
+            yield from _from_database(place, reading)
+        else:
+            yield from _from_json(place, reading)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        then = (writing.header.extra or {}).get("created_at") or now()
+        with closing(Leaving(records, writing.report, then)) as leaving:
+            leaving.gather()
+            if writing.vectors is not None and writing.vectors.count:
+                writing.report.note(
+                    "the bank's vectors are not exported: Graphiti computes its own"
+                )
+            with target.open() as sink:
+                if writing.compress:
+                    with compressing(sink) as packed:
+                        _put(packed, leaving, _container(records), writing.report)
+                else:
+                    _put(sink, leaving, _container(records), writing.report)
+
+
+FORMAT = Graphiti()
+"""What the registry finds."""
+
+
+def _from_database(place: Place, reading: Reading) -> Iterator[Model]:
+    with Graph(reading, place.name) as graph, closing(tables_in(place, reading)) as rows:
+        for table, row in rows:
+            yield from graph.rows(table, table, [row])
+        yield from graph.rest()
+
+
+def _from_json(place: Place, reading: Reading) -> Iterator[Model]:
+    arrays, around = list[str](), Row()
+    with Graph(reading, place.name) as graph:
+        with place.open() as stream:
+            document = reader_of(stream, place, reading)
+            reading.line = lambda: document.line
+            if document.peek() != "{":
+                raise MalformedError(
+                    "not a graph: not an object", file=place.name, line=document.line
+                )
+            for key in document.members():
+                if key in CALLED and document.peek() == "[":
+                    arrays.append(key)
+                    yield from graph.rows(CALLED[key], key, document.values())
+                else:
+                    around.update(escape_keys([(key, document.value())]))
+                    _require_bound(around, place, reading)
+            document.end()
+        reading.line = lambda: None
+        yield from graph.rest()
+    reading.container["arrays"] = arrays
+    if around:
+        reading.container["fields"] = around
+
+
+def _require_bound(around: Row, place: Place, reading: Reading) -> None:
+    bound = reading.limits.entry_bytes // 2
+    if len(msgspec.json.encode(around)) > bound:
+        problem = f"the data around the graph exceeds {bound} bytes"
+        raise LimitError(problem, file=place.name, line=reading.line())
+
+
+def _container(records: RecordSet) -> Row:
+    """Return what was around the records, where all came from one graph."""
+    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    container = found[0].get("container", {}) if len(found) == 1 else {}
+    return container if isinstance(container, dict) else {}
+
+
+def _put(sink: BinaryIO, leaving: Leaving, container: Row, report: Report) -> None:
+    """Write the tables, under the names that they had where they came from."""
+    named = dict[str, str]()
+    for name in container.get("arrays", []):
+        if name in CALLED:
+            named.setdefault(CALLED[name], name)
+    wanted = named.keys() if named else ALWAYS
+    tables = [*named, *(one for one in TABLES if one not in named)]
+    sink.write(b"{")
+    first = True
+    for table in tables:
+        if table not in wanted and not leaving.has(table):
+            continue
+        sink.writelines((b"" if first else b",", b"\n", _json(named.get(table, table), report)))
+        sink.write(b": [")
+        for place, row in enumerate(leaving.rows(table)):
+            sink.writelines((b",\n" if place else b"\n", _json(row, report)))
+        sink.write(b"]")
+        first = False
+    for name, part in container.get("fields", {}).items():
+        if name not in CALLED:
+            sink.writelines((b",\n", _json({name: part}, report)[1:-1]))
+    sink.write(b"\n}\n")
+
+
+def _json(value: Any, report: Report) -> bytes:
+    return as_json(value, report)

@@ -1,1 +1,0 @@
-"""Formats of memory servers: graphs of Graphiti, Zep and Cognee, and the passages of Letta."""

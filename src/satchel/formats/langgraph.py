@@ -1,0 +1,82 @@
+"""The store of LangGraph (``SqliteStore``) as its database, items of LangMem among them.
+
+An item becomes a fact: its namespace is the scope, its value the text with its kind and the rest as
+metadata, or data where there is no text. What the library keeps beside it, how long it lives and
+its vectors, is kept and written back. Written is a new database as the library makes it.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+import apsw
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, TargetError
+from satchel.formats._database import opened, other_tables, tables_of
+from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in, make_store
+from satchel.formats._row_lists import count_others
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+
+_OTHER = "checkpoints"
+
+
+class LangGraph:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="LangGraph store, SQLite database",
+        suffixes=(".langgraph.db",),
+        spec="langgraph-checkpoint-sqlite 3.1.2 SqliteStore; values of LangMem 0.0.30",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
+        lost_on_writing=(
+            "Memory types, tags, entities, provenance, salience, validity and"
+            " edges; whether a label of a namespace is a user, an agent or a run."
+        ),
+        beside=frozenset({VECTORS}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        found = tables_of(place)
+        return {STORE, "store_migrations"} <= found and _OTHER not in found
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with opened(place, reading) as database:
+            count = 0
+            for count, entry in enumerate(items_in(database, place.name, reading), 1):  # noqa: B007 - used below
+                yield entry
+            for table in other_tables(database, TABLES):
+                reading.report.lost("table", "not a table of the store", example=table[:80])
+            if count == 0 and not reading.report.left_out:
+                raise EmptyInputError("the store contains no memories", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        count_others(records, writing.report, "a LangGraph store")
+        with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
+            made = Path(folder) / "made.db"
+            try:
+                with closing(apsw.Connection(str(made))) as connection:
+                    connection.pragma("journal_mode", "OFF")
+                    connection.pragma("synchronous", "OFF")
+                    with connection:
+                        make_store(connection, records, writing.report)
+            except apsw.Error as error:
+                raise TargetError(
+                    f"cannot create the database: {error}",
+                    file=tempfile.gettempdir(),
+                    hint="Free disk space there, or set TMPDIR to a larger folder.",
+                ) from error
+            with target.open() as sink, made.open("rb") as stream:
+                shutil.copyfileobj(stream, sink)
+
+
+FORMAT = LangGraph()
+"""What the registry finds."""

@@ -1,0 +1,421 @@
+"""The database of LangGraph's ``SqliteSaver``: threads, their checkpoints and forks, read only.
+
+What is packed in it is read as data: the library's own way of unpacking imports modules and calls
+what a file names. Items of a store in the same file are read as well. What the engine keeps to go
+on with a run (versions of channels, pending writes) is no memory; it is counted.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+from blake3 import blake3
+
+from satchel.crypto.canonical import encode_sorted
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import carry
+from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
+from satchel.formats._database import columns_of, opened, other_tables, parsed, tables_of
+from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in
+from satchel.formats._msgpack import Packed, as_data, unpacked
+from satchel.model.records import Model, SessionEvent
+from satchel.model.text import spoken_in
+from satchel.model.times import read_time
+from satchel.model.values import Component, Origin, TrustClass
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.links import placeholder
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.foreign_databases import Database
+
+_USUAL = "messages"
+_OF_LANGCHAIN = ".messages."
+_ROLES = {"human": "user", "ai": "assistant", "function": "tool"}
+_CHUNK = "MessageChunk"
+_CALLS = frozenset({"tool_calls", "function_call", "additional_kwargs", "refusal"})
+_KNOWN_MESSAGES = ("role", "type", "content", "name", "id")
+
+
+class Said(NamedTuple):
+    """A message."""
+
+    role: str
+    name: str | None
+    content: Any
+    """A text, or parts as data."""
+
+    more: dict[str, Any]
+    """What belongs to it: calls of tools, what the model said of its answer."""
+
+    kept: dict[str, Any]
+    """Its id in the graph, and its class."""
+
+
+def messages_in(values: dict[str, Any]) -> tuple[str | None, list[Said]]:
+    """Return the channel with the conversation, and its messages.
+
+    That is the one that is called ``messages``, or the first with nothing but messages in it.
+    """
+    for name in sorted(values, key=lambda one: one != _USUAL):
+        part = values[name]
+        if not name.startswith("__") and type(part) is list and part:
+            found = [_said(one) for one in part]
+            if None not in found:
+                return name, [one for one in found if one is not None]
+    return None, []
+
+
+def _said(value: Any) -> Said | None:
+    cls = value.cls if isinstance(value, Packed) else None
+    row = value.arguments if isinstance(value, Packed) else value
+    if type(row) is not dict or "content" not in row:
+        return None
+    role, content = row.get("role", row.get("type", _class_of(cls))), row["content"]
+    if content is None and not _CALLS.isdisjoint(row):  # a model that only called tools
+        content = ""
+    is_other = cls is not None and _OF_LANGCHAIN not in cls
+    if type(role) is not str or is_other or not isinstance(content, str | list):
+        return None
+    name = row.get("name")
+    more = {
+        key: carry(as_data(part))
+        for key, part in row.items()
+        if key not in _KNOWN_MESSAGES and part
+    }
+    kept = {"id": row["id"]} if type(row.get("id")) is str else {}
+    return Said(
+        role=_role(role),
+        name=name if type(name) is str else None,
+        content=content if type(content) is str else carry(as_data(content)),
+        more=more,
+        kept=kept | ({"class": cls} if cls is not None else {}),
+    )
+
+
+def _class_of(cls: str | None) -> str | None:
+    """Return the role that a class says, where the object does not: so JavaScript writes them."""
+    last = (cls or "").rpartition(".")[2]
+    return last.removesuffix("Chunk").removesuffix("Message").lower() or None
+
+
+def _role(text: str) -> str:
+    return _ROLES.get(text.removesuffix(_CHUNK).lower() if text.endswith(_CHUNK) else text, text)
+
+
+PROVIDER = "langgraph"
+_TYPE = "session_event"
+_WORKING, _SUMMARY = "working_state", "thread_summary"
+_OF_THE_ENGINE = ("__", "branch:", "start:", "join:")
+
+Row = dict[str, Any]
+
+
+class Point(NamedTuple):
+    """A checkpoint that was read."""
+
+    id: str
+    parent: str | None
+    values: Row
+    """By channel."""
+
+    time: Any
+    """As the checkpoint says it."""
+
+    said: Row
+    """What is kept of it: its source, its step and whatever was said of the run."""
+
+
+class _Tip(NamedTuple):
+    """Where the next element goes, and what there is so far."""
+
+    session: str
+    last: str
+    number: int = 0
+    step: int = 0
+    state: str | None = None
+    latest: Row = {}  # noqa: RUF012 - never changed in place
+    messages: bytes = b""
+    """Stands for all messages so far."""
+
+    values: bytes = b""
+    """Stands for the working state."""
+
+
+class Thread:
+    """A thread whose checkpoints are read in the order in which they were made.
+
+    Args:
+        name: Its id.
+        space: The namespace of a graph inside a graph; empty for the outermost.
+        first: Its first checkpoint.
+    """
+
+    def __init__(self, name: str, space: str, first: Point) -> None:
+        self._source = f"{name}/{space}" if space else name
+        self.start = SessionEvent(
+            event="session",
+            name=self._source,
+            created_at=_time(first.time),
+            metadata={"thread_id": name} | ({"checkpoint_ns": space} if space else {}),
+            origin=self._origin(self._source),
+        )
+        standing = _standing(self.start)
+        self._first = _Tip(standing, standing)
+        self._tips = dict[str, _Tip]()
+        self._after = {b"": self._first}
+        """Where each beginning of a conversation that was met goes on."""
+
+        self._gone_on = set[str]()
+
+    def events(self, point: Point) -> Iterator[SessionEvent]:
+        """Yield what a checkpoint adds, and the checkpoint."""
+        channel, said = messages_in(point.values)
+        tip = self._tips.get(point.parent or "", self._first)
+        marks = list(_marks(said))
+        at = marks.index(tip.messages) if tip.messages in marks else -1
+        if at < 0:  # earlier messages are other ones than before
+            known = max(place for place, mark in enumerate(marks) if mark in self._after)
+            tip, at = self._after[marks[known]], known
+        for place, one in enumerate(said[at:], at):
+            tip, found = self._message(tip, point, one, place)
+            tip = tip._replace(messages=marks[place + 1])
+            self._after.setdefault(marks[place + 1], tip)
+            yield from found
+        tip, found = self._change(tip, point, channel)
+        yield from found
+        self._tips[point.id] = tip
+        yield self._checkpoint(tip, point)
+
+    def _message(
+        self, tip: _Tip, point: Point, said: Said, place: int
+    ) -> tuple[_Tip, list[SessionEvent]]:
+        tip, events = self._ahead(tip, point)
+        made = SessionEvent(
+            event="message",
+            session=tip.session,
+            parent=tip.last,
+            role=said.role,
+            name=said.name,
+            text=said.content if type(said.content) is str else spoken_in(said.content),
+            content=None if type(said.content) is str else said.content,
+            state=_place(tip, tip.number + 1, tip.step + 1),
+            created_at=_time(point.time),
+            metadata=said.more,
+            origin=self._origin(f"{self._source}/{point.id}/{place}", said.kept),
+        )
+        return self._put(tip, made, tip.number + 1), [*events, made]
+
+    def _change(
+        self, tip: _Tip, point: Point, channel: str | None
+    ) -> tuple[_Tip, list[SessionEvent]]:
+        values = {
+            name: carry(as_data(part))
+            for name, part in point.values.items()
+            if name != channel and not name.startswith(_OF_THE_ENGINE)
+        }
+        mark = blake3(encode_sorted(values)).digest() if values else b""
+        if mark == tip.values:
+            return tip, []
+        new: Row = {_SUMMARY: values.pop("summary")} if type(values.get("summary")) is str else {}
+        new |= {_WORKING: values} if values else {}
+        tip, events = self._ahead(tip, point)
+        state = _place(tip, tip.number, tip.step + 1) | new
+        state.pop("state", None)
+        made = SessionEvent(
+            event="session",
+            session=tip.session,
+            parent=tip.last,
+            state=state | ({"latest": tip.latest} if tip.latest else {}),
+            created_at=_time(point.time),
+            origin=self._origin(f"{self._source}/{point.id}/state"),
+        )
+        tip = self._put(tip, made, tip.number)
+        latest = {**tip.latest, **dict.fromkeys(new, tip.last)}
+        return tip._replace(values=mark, state=tip.last, latest=latest), [*events, made]
+
+    def _checkpoint(self, tip: _Tip, point: Point) -> SessionEvent:
+        source = point.said.get("source")
+        why = {"why": source} if type(source) is str else {}
+        return SessionEvent(
+            event="checkpoint",
+            session=tip.session,
+            parent=tip.last,
+            name=point.id,
+            state=_place(tip, tip.number, tip.step) | why,
+            created_at=_time(point.time),
+            metadata=carry(point.said),
+            origin=self._origin(f"{self._source}/{point.id}"),
+        )
+
+    def _ahead(self, tip: _Tip, point: Point) -> tuple[_Tip, list[SessionEvent]]:
+        """Return where an element goes: on from the tip, or on a fork that begins there."""
+        if tip.last not in self._gone_on:
+            return tip, []
+        fork = SessionEvent(
+            event="fork",
+            parent=tip.last,
+            name=f"{self._source} {point.id}",
+            state=_place(tip, tip.number, tip.step)
+            | ({"latest": tip.latest} if tip.latest else {})
+            | {"source": tip.session},
+            created_at=_time(point.time),
+            origin=self._origin(f"{self._source}/{point.id}/fork"),
+        )
+        standing = _standing(fork)
+        return tip._replace(session=standing, last=standing), [fork]
+
+    def _put(self, tip: _Tip, made: SessionEvent, number: int) -> _Tip:
+        self._gone_on.add(tip.last)
+        return tip._replace(last=_standing(made), number=number, step=tip.step + 1)
+
+    def _origin(self, identity: str, kept: Row | None = None) -> Origin:
+        return Origin(
+            provider=PROVIDER, id=identity, as_written=kept or {}, trust=TrustClass.IMPORTED
+        )
+
+
+def _place(tip: _Tip, number: int, step: int) -> Row:
+    place: Row = {"number": number, "step": step}
+    return place | ({"state": tip.state} if tip.state is not None else {})
+
+
+def _standing(event: SessionEvent) -> str:
+    assert event.origin is not None  # noqa: S101 - each event that is read has one
+    return placeholder(_TYPE, event.scope, event.origin)
+
+
+def _time(value: Any) -> str | None:
+    return read_time(value) if type(value) is str else None
+
+
+def _marks(said: list[Said]) -> Iterator[bytes]:
+    """Yield what stands for no message, for the first, for the first two, and so on."""
+    mark = b""
+    yield mark
+    for one in said:
+        content = encode_sorted([one.role, one.name, one.content, one.more, one.kept])
+        mark = blake3(mark + content).digest(16)
+        yield mark
+
+
+_CHECKPOINTS, _WRITES = "checkpoints", "writes"
+_NEEDED = ("thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id")
+_PACKED = ("type", "checkpoint", "metadata")
+_BOOKKEEPING = ("channel_versions", "versions_seen", "updated_channels", "pending_sends")
+_KNOWN = frozenset({_CHECKPOINTS, _WRITES}) | TABLES
+
+
+class LangGraphCheckpoints:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="LangGraph checkpoints, SQLite database",
+        suffixes=(),
+        spec="langgraph-checkpoint-sqlite 3.1.2 SqliteSaver; langgraph-checkpoint 4.3.2",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
+        beside=frozenset({VECTORS}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return {_CHECKPOINTS, _WRITES} <= tables_of(place)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        reading.linked = reading.chained = True
+        with opened(place, reading) as database:
+            columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), place.name)
+            count = 0
+            if database.columns(STORE):
+                for entry in items_in(database, place.name, reading):
+                    count += 1
+                    yield entry
+            for event in _events(database, place.name, reading):
+                count += 1
+                yield event
+            _tell(database, reading)
+            if count == 0 and not reading.report.left_out:
+                raise EmptyInputError("the file contains no checkpoints", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        raise UsageError(
+            "LangGraph checkpoints are read-only",
+            field="format",
+            hint="To write memories into a LangGraph store: --format langgraph.",
+        )
+
+
+def _events(database: Database, file: str, reading: Reading) -> Iterator[Model]:
+    """Yield the events of all threads, one thread after the other."""
+    order = "thread_id, checkpoint_ns, checkpoint_id"
+    sql = f"SELECT {', '.join((*_NEEDED, *_PACKED))} FROM {_CHECKPOINTS} ORDER BY {order}"  # noqa: S608 - our own
+    thread, whose = None, None
+    for number, (name, space, identity, parent, *packed) in enumerate(database.rows(sql)):
+        found = list[Model]()
+        try:
+            point = _point(identity, parent, packed, reading)
+            if type(name) is not str or type(space) is not str:
+                raise MalformedError("a thread without a name", field="thread_id")
+            if thread is None or whose != (name, space):
+                thread, whose = Thread(name, space, point), (name, space)
+                found.append(thread.start)
+            found += thread.events(point)
+        except InputError as error:
+            error.field = f"{_CHECKPOINTS}/{number}" + (f"/{error.field}" if error.field else "")
+            error.line = error.byte = None
+            reading.refuse(error.located(file=file))  # type: ignore[arg-type]
+        else:
+            yield from found
+
+
+def _point(identity: Any, parent: Any, packed: list[Any], reading: Reading) -> Point:
+    kind, data, metadata = packed
+    if type(identity) is not str:
+        raise MalformedError("a checkpoint without an id", field="checkpoint_id")
+    try:
+        found = unpacked(kind, data)
+    except InputError as error:
+        error.field = "checkpoint"
+        raise
+    values = found.get("channel_values") if type(found) is dict else None
+    if type(values) is not dict:
+        raise MalformedError("a checkpoint without `channel_values`", field="checkpoint")
+    for name in _BOOKKEEPING:
+        if found.get(name):
+            reason = "internal state for resuming a run"
+            reading.report.lost(name, reason, example=identity[:80])
+    return Point(
+        id=identity,
+        parent=parent if type(parent) is str else None,
+        values=values,
+        time=found.get("ts"),
+        said=_metadata(metadata),
+    )
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    if type(value) is bytes:
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            raise MalformedError("`metadata` is not UTF-8", field="metadata") from None
+    said = parsed(value, "metadata")
+    if said is None:
+        return {}
+    if type(said) is not dict:
+        raise MalformedError("`metadata` is not an object", field="metadata")
+    return {name: part for name, part in said.items() if part not in ({}, None)}
+
+
+def _tell(database: Database, reading: Reading) -> None:
+    """Say what there is besides, and stays behind."""
+    if database.columns(_WRITES):
+        ((count,),) = list(database.rows(f"SELECT count(*) FROM {_WRITES}"))  # noqa: S608 - our own
+        if count:
+            reason = "steps of a run; their results are in the checkpoints"
+            reading.report.lost(_WRITES, reason, count=count)
+    for table in other_tables(database, _KNOWN):
+        reading.report.lost("table", "not a checkpointer table", example=table[:80])
+
+
+FORMAT = LangGraphCheckpoints()
+"""What the registry finds."""

@@ -1,0 +1,76 @@
+"""Items of LangGraph's store as JSON: what ``search()`` or ``get()`` gave, or its server.
+
+The same items as in its database (``formats.frameworks.langgraph``): a list of them, an object
+with ``items``, or one. So a store that is on a server is read and filled as well.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.formats._files import members
+from satchel.formats._langgraph import VECTORS, entry_of, row_of
+from satchel.formats._order import in_order
+from satchel.formats._row_lists import ALONE, Listing, container_of, count_others
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+
+_NAME = "langgraph_items"
+_LISTING = Listing("items", sign="namespace")
+_STARTS = ((), (0,), (b"items", 0))
+
+
+class LangGraphItems:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="LangGraph store, items as JSON",
+        suffixes=(".langgraph.json",),
+        spec="langgraph 1.2 BaseStore.search(), Item.dict(); the server's /store/items/search",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
+        lost_on_writing=(
+            "Memory types, tags, entities, provenance, salience, validity and"
+            " edges; whether a label of a namespace is a user, an agent or a run."
+        ),
+        beside=frozenset({VECTORS}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        found = dict(members(place.head))
+        return any(
+            found.get((*start, b"namespace")) == b"[" and (*start, b"key") in found
+            for start in _STARTS
+        )
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        yield from _LISTING.read(place, reading, entry_of)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        count_others(records, writing.report, "a LangGraph store")
+        container = container_of(records, _NAME)
+        with target.open() as sink:
+            rows = _rows(records, writing.report)
+            _LISTING.write(sink, rows, container, writing.report, ALONE)
+
+
+def _rows(records: RecordSet, report: Report) -> Iterator[dict[str, Any]]:
+    for record in in_order(records, {}):
+        entry = record.model
+        if isinstance(entry, Entry) and (entry.text is not None or entry.data is not None):
+            row = row_of(record, entry, report)
+            for name in ("expires_at", "ttl_minutes", VECTORS):
+                if row.pop(name, None) is not None:
+                    report.lost(name, "an item as listed does not include it", example=record.id)
+            yield row
+        else:
+            report.lost(record.type, "an item must be a text or data", example=record.id)
+
+
+FORMAT = LangGraphItems()
+"""What the registry finds."""

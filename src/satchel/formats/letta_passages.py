@@ -1,0 +1,279 @@
+"""The archival memory of a Letta agent: its passages, as the server's API gives them.
+
+An agent file never has them. ``GET /v1/agents/ID/archival-memory`` gives a list; that, or an object
+with the list as ``passages``, is read and written, with tags, metadata, times and vectors. Each
+passage of what is written can be sent to ``POST`` of the same address. Archives of such files are
+read as well: Letta's page for it packs one. Compared with Letta 0.16.8.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
+from uuid import UUID
+
+import msgspec
+
+from satchel.artifact.body import TYPED_SECTIONS
+from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import escape_keys
+from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._files import members
+from satchel.formats._json import as_json, differences, settled, text_in
+from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Model
+from satchel.model.times import exact_time, iso_text, read_time
+from satchel.model.values import Component, Origin, Scope, TrustClass
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.ports.vectors import mark_of
+
+NAME = "letta_passages"
+"""The format, and the provider that entries from it name."""
+
+PASSAGE = "passage"
+"""The kind of its entries, and what stands before the id of each."""
+
+_VECTOR, _OF = "embedding", "of"
+_MEANS = {
+    "text": "text",
+    "tags": "tags",
+    "metadata": "metadata",
+    "created_at": "created_at",
+    "updated_at": "updated_at",
+    "agent_id": "scope",
+}
+_HELD = frozenset({"id", "nonce", "type", "kind", "origin", *_MEANS.values()})
+_NO_FIELD = "a passage has no such field"
+
+Row = dict[str, Any]
+
+
+def entry_of(row: Any) -> Semantic:
+    """Return a passage as an entry.
+
+    Raises:
+        MalformedError: If there is no text in it, naming the member.
+    """
+    if type(row) is not dict:
+        raise MalformedError("not an object")
+    text_in(row, "text")
+    made = Semantic(kind=PASSAGE, **_said(row))
+    kept = differences({k: v for k, v in row.items() if k != "id"}, _written(made))
+    if isinstance(kept.get(_VECTOR), list):
+        kept[_VECTOR] = {_OF: mark_of(row["text"]), _VECTOR: kept[_VECTOR]}
+    identity = row.get("id")
+    if type(identity) is not str:
+        identity = None
+        kept |= {"id": row["id"]} if "id" in row else {}
+    trust = TrustClass.IMPORTED
+    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=trust)
+    return msgspec.structs.replace(made, origin=origin)
+
+
+def _said(row: Row) -> Row:
+    tags, metadata, agent = row.get("tags"), row.get("metadata"), row.get("agent_id")
+    is_list = isinstance(tags, list) and all(type(one) is str for one in tags)
+    return {
+        "text": row.get("text"),
+        "tags": tuple(tags) if is_list and tags else (),
+        "metadata": metadata if type(metadata) is dict else {},
+        "created_at": _time(row.get("created_at")),
+        "updated_at": _time(row.get("updated_at")),
+        "scope": Scope(agent=agent) if type(agent) is str and agent else None,
+    }
+
+
+def _time(value: Any) -> str | None:
+    return read_time(value) if type(value) is str else None
+
+
+def _written(entry: Entry) -> Row:
+    row: Row = {
+        "text": entry.text,
+        "tags": list(entry.tags),
+        "metadata": entry.metadata,
+        "created_at": None if entry.created_at is None else _time_text(entry.created_at),
+        "updated_at": None if entry.updated_at is None else _time_text(entry.updated_at),
+        "agent_id": entry.scope.agent if entry.scope is not None else None,
+    }
+    return {name: part for name, part in row.items() if part is not None}
+
+
+def _time_text(text: str) -> str:
+    written = iso_text(text)
+    return written if exact_time(written) is not None else text
+
+
+def row_of(record: Sealed, entry: Entry) -> Row:
+    """Return an entry as a passage; one from elsewhere gets an id that Letta can take."""
+    origin = entry.origin
+    is_ours = origin is not None and origin.provider == NAME
+    kept = dict(origin.as_written) if is_ours and origin is not None else {}
+    now = {name: getattr(entry, name) for name in _MEANS.values()}
+    row = settled(_written(entry), kept, _said, now, _MEANS)
+    held = row.get(_VECTOR)
+    if isinstance(held, dict):
+        row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == mark_of(entry.text or "") else None
+    if is_ours and origin is not None:
+        return row if origin.id is None else {"id": origin.id, **row}
+    raw = bytes.fromhex(record.id.removeprefix("blake3:"))[:16]
+    return {"id": f"{PASSAGE}-{UUID(bytes=raw, version=5)}", **row}
+
+
+def losses_of(record: Sealed, entry: Entry) -> dict[str, str]:
+    """Return what of an entry is not in its row, each with the reason."""
+    lost = dict.fromkeys(sorted(record.value.keys() - _HELD), _NO_FIELD)
+    if entry.kind not in (None, PASSAGE):
+        lost["kind"] = _NO_FIELD
+    scope = entry.scope
+    if scope is not None and not (scope.agent and scope == Scope(agent=scope.agent)):
+        lost["scope"] = "a passage has an agent and no other owner"
+    if entry.origin is not None and entry.origin.provider != NAME:
+        lost["origin"] = "a passage cannot store provenance"
+    if record.type != "semantic":
+        lost[record.type] = "it becomes a plain passage"
+    return lost
+
+
+_SIGNS = (b"embedding_config", b"archive_id")
+_EACH, _ID = frozenset({b"id", b"tags", b"metadata"}), b'"passage-'
+"""What a passage has that we write, and how its id begins: no embedding, and no archive."""
+
+_LIST = "passages"
+_WRITTEN = ("semantic", "episodic")
+_TAKEN = (*_WRITTEN, "source", "receipt")
+
+
+class LettaPassages:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Letta archival memory",
+        suffixes=(".passages.json",),
+        spec="Letta server 0.16.8, GET /v1/agents/ID/archival-memory",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
+        lost_on_writing=(
+            "Procedural, working and identity memory, validity, edges, provenance, salience and"
+            " users. Episodic memory becomes plain."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return any(map(_has_passages, heads(place)))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        count = 0
+        with opened(place, reading.limits) as archive:
+            for file in archive.files:
+                if file.info is None or _is_one(archive, file):
+                    with archive.document(file, reading, mends=False) as document:
+                        count += yield from _document(document, reading)
+                else:
+                    reading.report.lost(file.name, "a file without passages")
+        if not count:
+            raise EmptyInputError("the file contains no passages", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report, container = writing.report, _container(records)
+        for section, number in records.counts.items():
+            kind = TYPED_SECTIONS.get(section, section)
+            if kind not in _TAKEN:
+                report.lost(kind, "archival memory consists of passages only", count=number)
+        is_list = writing.bank is not None or container.get("shape", "list") == "list"
+        with target.open() as sink:
+            sink.write(b"[" if is_list else b'{"passages": [')
+            for number, row in enumerate(_rows(records, report)):
+                sink.writelines((b",\n" if number else b"\n", _json(row, report)))
+            sink.write(b"\n]")
+            if not is_list:
+                for name, part in container.get("fields", {}).items():
+                    sink.writelines((b",\n", _json({name: part}, report)[1:-1]))
+                sink.write(b"}")
+            sink.write(b"\n")
+
+
+FORMAT = LettaPassages()
+"""What the registry finds."""
+
+
+def _is_one(archive: Archive, file: File) -> bool:
+    if not file.ends(".json"):
+        return False
+    with archive.stream(file) as stream:
+        return _has_passages(stream.read(HEAD_BYTES))
+
+
+def _has_passages(head: bytes) -> bool:
+    rows = dict[bool, set[bytes | int]]()
+    for path, _ in members(head):
+        if path[:-1] in ((0,), (_LIST.encode(), 0)):
+            rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
+    named = _ID in head
+    return any(
+        b"text" in found and ((named and found.issuperset(_EACH)) or not found.isdisjoint(_SIGNS))
+        for found in rows.values()
+    )
+
+
+def _document(document: ForeignReader, reading: Reading) -> Any:
+    """Yield the passages of a file; return how many there are."""
+    around, count, start = Row(), 0, document.peek()
+    if start == "[":
+        reading.container["shape"] = "list"
+        count = yield from _passages(document, reading)
+    elif start == "{":
+        for key in document.members():
+            if key == _LIST and document.peek() == "[":
+                count = yield from _passages(document, reading)
+            else:
+                around.update(escape_keys([(key, document.value())]))
+    else:
+        raise MalformedError("not passages: neither a list nor an object", line=document.line)
+    document.end()
+    if around:
+        reading.container["fields"] = around
+    return count
+
+
+def _passages(document: ForeignReader, reading: Reading) -> Any:
+    """Yield the passages of the list that starts here; return how many there are."""
+    count = 0
+    for number, row in enumerate(document.values()):
+        count = number + 1
+        try:
+            found = entry_of(row)
+        except InputError as error:
+            error.field = f"{number}/{error.field}" if error.field else str(number)
+            reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
+            continue
+        yield found
+    return count
+
+
+def _rows(records: RecordSet, report: Report) -> Iterator[Row]:
+    for kind in _WRITTEN:
+        for record in records.of(kind):
+            entry = cast("Entry", record.model)
+            if entry.text is None:
+                report.lost(kind, f"a {PASSAGE} must be text", example=record.id)
+                continue
+            for name, reason in losses_of(record, entry).items():
+                report.lost(name, reason, example=record.id)
+            yield row_of(record, entry)
+
+
+def _container(records: RecordSet) -> Row:
+    """Return what was around the records, where all came from one file."""
+    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    container = found[0].get("container", {}) if len(found) == 1 else {}
+    if not isinstance(container, dict) or not container:
+        return {}
+    return container if "shape" in container else {"shape": "object", **container}
+
+
+def _json(value: Any, report: Report) -> bytes:
+    return as_json(value, report)

@@ -1,0 +1,265 @@
+"""A folder of Markdown files: ``MEMORY.md`` as an index, beside it a file for each memory.
+
+Coding agents keep their memory so: Claude Code below ``~/.claude/projects``, Codex below
+``~/.codex/memories``. The front matter of a file says its name, what it is about, and its type;
+what else stands there is metadata. What stands in the index itself is memory too. A file that is
+written again is what it was, to the letter, as long as its memory says the same.
+"""
+
+import unicodedata
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, InputError
+from satchel.formats._chats.archive import ZIP_MAGIC, Archive, opened
+from satchel.formats._note_folders import (
+    ENDING,
+    INDEX,
+    KEPT,
+    MOST_FILES,
+    index_in,
+    index_of,
+    line_of,
+    member,
+    memories_in,
+    note_in,
+    packing,
+    renewed,
+)
+from satchel.formats._notes import (
+    HELD,
+    NAME,
+    count_members,
+    count_records,
+    file_of,
+    is_from_here,
+    is_workspace,
+    path_of,
+    split,
+    values_in,
+)
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.text import text_of
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.spool import Spool
+
+_LOOKED_AT = 16
+_WITH_AN_INDEX = frozenset({NAME, "claude_code"})
+_VAULT = ".obsidian"
+"""The folder of a vault with Obsidian's own settings."""
+
+_PERMANENT = frozenset({"title", "permalink"})
+"""The front matter of a note of Basic Memory."""
+
+_OF_A_RULE = frozenset({"globs", "alwaysApply"})
+
+
+class MarkdownMemory:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Markdown memory",
+        suffixes=(),
+        spec="MEMORY.md and a file for each memory, as Claude Code and Codex have it in 2026",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset(Component), exact=True, ordered=False, folder=True),
+        lost_on_writing=(
+            "Conversations, edges, files, scope, entities, confidence, provenance, and the "
+            "members of a memory other than its text."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        if not place.head.startswith(ZIP_MAGIC):
+            return _is_fact(place.head) or (place.path.name == INDEX and _is_text(place.head))
+        try:
+            with opened(place) as archive:
+                return _is_folder(archive)
+        except InputError:
+            return False
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        some = False
+        with opened(place, reading.limits) as archive:
+            for entry in memories_in(archive, reading, place):
+                some = True
+                yield entry
+        if not some and not reading.report.left_out:
+            raise EmptyInputError("the notes contain no memories", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        count_records(records, frozenset(Component), writing.report)
+        with closing(Spool()) as lines, target.open() as sink, packing(sink) as archive:
+            leaving = _Leaving(archive, lines, writing)
+            for component in Component:
+                for record in records.of(component):
+                    leaving.take(record, record.model)  # type: ignore[arg-type]  # of a component
+            leaving.end(records)
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def _is_text(head: bytes) -> bool:
+    return bool(head) and b"\0" not in head
+
+
+def _is_fact(head: bytes) -> bool:
+    front = split(head.decode("utf-8", "replace")) if head.startswith((b"---", b"\xef")) else None
+    if front is None or not front.is_there:
+        return False
+    values = values_in(front.raw)
+    is_named = isinstance(values.get("name"), str) or isinstance(values.get("metadata"), dict)
+    return is_named and "description" in values and _OF_A_RULE.isdisjoint(values)
+
+
+def _is_folder(archive: Archive) -> bool:
+    names = {file.path for file in archive.files}
+    if any(name.endswith(".jsonl") for name in names):
+        return False  # transcripts, with which memory is read as well
+    if any(file.name == INDEX for file in archive.files):
+        return True
+    some = [file for file in archive.files if file.name.endswith(ENDING)]
+    if some and any(_VAULT in name.split("/") for name in names):
+        return True
+    if is_workspace(names):
+        return True
+    for file in some[:_LOOKED_AT]:
+        with archive.stream(file) as stream:
+            head = stream.read(HEAD_BYTES)
+        if _is_fact(head) or _is_permanent(head):
+            return True
+    return False
+
+
+def _is_permanent(head: bytes) -> bool:
+    """Tell whether a note is one of Basic Memory's."""
+    front = split(head.decode("utf-8", "replace")) if head.startswith((b"---", b"\xef")) else None
+    return front is not None and front.is_there and values_in(front.raw).keys() >= _PERMANENT
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+class _Leaving:
+    """The folder that memories become.
+
+    Args:
+        archive: Takes the files.
+        lines: Takes the lines of the index.
+        writing: Where losses go.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, lines: Spool, writing: Writing) -> None:
+        self._archive = archive
+        self._lines = lines
+        self._report = writing.report
+        self._taken = {_alike(INDEX)}
+        self._folders = set[str]()
+        self._last = Counter[str]()
+        self._paths = list[str]()
+        self._known = set[str]()
+        self._notes = list[tuple[str, str]]()
+
+    def take(self, record: Sealed, entry: Entry) -> None:
+        """Write a memory's file, or keep it for the index."""
+        note = note_in(record, entry)
+        if note is not None:
+            self._notes.append(note)
+            return
+        words = entry.text if entry.text is not None else text_of(entry)
+        if not words and entry.text is None:
+            self._report.lost(record.type, "a memory without text", example=record.id)
+            return
+        if len(self._paths) >= MOST_FILES:
+            self._report.lost(record.type, f"a folder can have at most {MOST_FILES:,} notes")
+            return
+        path = self._free(path_of(entry, words))
+        text = file_of(record, entry, path, self._report)
+        count_members(record, HELD, NAME, self._report)
+        with member(self._archive, path) as sink:
+            sink.write(text.encode())
+        self._paths.append(path)
+        if is_from_here(entry, path):
+            self._known.add(path)
+        name = entry.metadata.get("name")
+        line = line_of(path, name if isinstance(name, str) else "", words)
+        self._lines.write(line.encode() + b"\n")
+
+    def end(self, records: RecordSet) -> None:
+        """Write the index: as it was, but for files that are new or gone."""
+        text = next(filter(None, map(self._renewed, _indexes(records))), None)
+        if text is not None:
+            parts: Iterator[str] = iter((text,))
+        elif self._notes or not self._is_as_it_was(records):
+            parts = index_of((line for _, line in self._listed()), self._notes)
+        else:
+            return
+        with member(self._archive, INDEX) as sink:
+            for part in parts:
+                sink.write(part.encode())
+
+    def _listed(self) -> Iterator[tuple[str, str]]:
+        """Yield each file with its line for an index."""
+        lines = (line.decode().removesuffix("\n") for line in self._lines.lines())
+        return zip(self._paths, lines, strict=True)
+
+    def _renewed(self, text: str) -> str | None:
+        """Return an index that was read, brought up to date; None where its own notes changed."""
+        paths = set(self._paths)
+        listed = paths.intersection(index_in(text, paths).links)
+        more = [line for path, line in self._listed() if path not in listed | self._known]
+        found = renewed(text, paths, more)
+        same = sorted(index_in(found, paths).notes) == sorted(self._notes)
+        return found if same else None
+
+    def _is_as_it_was(self, records: RecordSet) -> bool:
+        """Tell whether the folder had no index, and has the same files as then."""
+        found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+        kept = [KEPT in one.get("container", {}) for one in found]
+        return bool(found) and not any(kept) and len(self._known) == len(self._paths)
+
+    def _free(self, path: str) -> str:
+        """Return a path that no other file has, on any file system."""
+        if self._is_in_a_file(path):
+            path = path.rpartition("/")[2]
+        start = path.removesuffix(ENDING)
+        while _alike(path) in self._taken or _alike(path) in self._folders:
+            self._last[start] += 1
+            path = f"{start}-{self._last[start] + 1}{ENDING}"
+        self._taken.add(_alike(path))
+        self._folders.update(_above(path))
+        return path
+
+    def _is_in_a_file(self, path: str) -> bool:
+        return any(folder in self._taken for folder in _above(path))
+
+
+def _indexes(records: RecordSet) -> Iterator[str]:
+    """Yield the indexes that were read, as they were."""
+    for source in records.of("source"):
+        kept = source.value.get("container", {}).get(KEPT)
+        if source.value.get("format") in _WITH_AN_INDEX and isinstance(kept, str):
+            yield kept
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders that a path is in."""
+    while path := path.rpartition("/")[0]:
+        yield _alike(path)
+
+
+def _alike(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+FORMAT = MarkdownMemory()
+"""What the registry finds."""

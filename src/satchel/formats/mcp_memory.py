@@ -1,0 +1,600 @@
+"""The file of the MCP memory server, ``memory.jsonl``, and what its ``read_graph`` returns.
+
+An observation becomes a semantic entry about its entity; a relation becomes a triple without a
+text; an entity of which nothing is observed becomes the fact that it is of its type. The server has
+no ids and no times, and knows a thing by what it says. Members of a line that it does not know are
+kept and written back, though the server deletes them when it next writes. What is written is
+compact, entities first, with no line feed at the end, as the server itself has it. Compared with
+@modelcontextprotocol/server-memory 2026.8.31.
+"""
+
+import os
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, cast
+
+import msgspec
+from blake3 import blake3
+
+from satchel.artifact.body import TYPED_SECTIONS
+from satchel.artifact.reader import GZIP_MAGIC
+from satchel.artifact.writer import compressing
+from satchel.crypto.json_reader import ForeignReader
+from satchel.crypto.notation import numbers_of
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import escape_keys
+from satchel.errors import EmptyInputError, InputError, LockedError, MalformedError
+from satchel.formats._files import Lines, Unpacked, json_object, members, unpacked
+from satchel.formats._json import as_json, text_in
+from satchel.model.entries import Entry, Semantic
+from satchel.model.records import Model
+from satchel.model.values import Component, Entity, Origin, TrustClass
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+
+NAME = "mcp_memory"
+"""The format, and the provider that entries from it name."""
+
+ENTITY, OBSERVATION, RELATION = "entity", "observation", "relation"
+"""The kinds of its entries."""
+
+NOBODY, NOTHING = "memory", "memory"
+"""The entity that a memory about nobody in particular is an observation of, and its type."""
+
+_IS_A = "is a"
+_OF_AN_ENTITY = ("name", "entityType", "observations")
+_OF_A_RELATION = ("from", "relationType", "to")
+_NO_FIELD = "the server has no such field"
+_ALWAYS = frozenset({"id", "nonce", "type", "kind", "origin", "text"})
+_TRIPLE = frozenset({"subject", "predicate", "object"})
+_NUMBER = struct.Struct(">QQ")
+_pack, _unpack = msgspec.json.encode, msgspec.json.Decoder().decode
+
+Row = dict[str, Any]
+"""One object of a file, without its ``type``."""
+
+
+class Types:
+    """Tells entities of one name apart by their types; on disk where there are many."""
+
+    def __init__(self) -> None:
+        self._first = Keyed()
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._first.close()
+
+    def entries_of(self, row: Row) -> Iterator[Semantic]:
+        """Yield what an entity says, as ``entries_of`` does; the second type of a name counts."""
+        name, kind = row.get("name"), row.get("entityType")
+        if type(name) is not str:
+            yield from entries_of(row)
+            return
+        said = _pack(kind if type(kind) is str else None)
+        first = self._first.get(name.encode())
+        if first is None:
+            self._first.put(name.encode(), said)
+        yield from entries_of(row, is_second=first not in (None, said))
+
+
+def entries_of(row: Row, *, is_second: bool = False) -> Iterator[Semantic]:
+    """Yield what an entity says: one entry for each observation, and the entity where need be.
+
+    The type of one is part of what it is known by where another entity has its name.
+
+    The entity has an entry of its own where nothing is observed of it, or where the file says
+    more about it than its name and type. Files that were written by hand, or by older servers,
+    may not say the type, or that nothing is observed.
+
+    Raises:
+        MalformedError: If it has no name, or a type or observations that are no texts.
+    """
+    name, kind = text_in(row, "name"), row.get("entityType")
+    if kind is not None:
+        kind = text_in(row, "entityType")
+    found = row.get("observations")
+    found = [] if found is None else found
+    if type(found) is not list or not all(type(one) is str for one in found):
+        raise MalformedError("`observations` is not a list of texts", field="observations")
+    about = (Entity(name=name, entity_type=kind),)
+    apart = ("type", kind or "") if is_second else ()
+    kept = {key: part for key, part in row.items() if key not in _OF_AN_ENTITY}
+    if kept or not found:
+        yield Semantic(
+            kind=ENTITY,
+            subject=name,
+            predicate=_IS_A,
+            object=NOTHING if kind is None else kind,
+            entities=about,
+            origin=_origin(kept, ENTITY, name, *apart),
+        )
+    seen = Counter[str]()
+    for text in found:
+        seen[text] += 1
+        yield Semantic(
+            kind=OBSERVATION,
+            text=text,
+            subject=name,
+            entities=about,
+            origin=_origin(
+                {}, OBSERVATION, name, text, *([seen[text]] if seen[text] > 1 else []), *apart
+            ),
+        )
+
+
+def relation_of(row: Row) -> Semantic:
+    """Return a relation as a fact.
+
+    Raises:
+        MalformedError: If one of its three texts is missing.
+    """
+    start, kind, end = (text_in(row, name) for name in _OF_A_RELATION)
+    kept = {key: part for key, part in row.items() if key not in _OF_A_RELATION}
+    return Semantic(
+        kind=RELATION,
+        subject=start,
+        predicate=kind,
+        object=end,
+        origin=_origin(kept, RELATION, start, kind, end),
+    )
+
+
+def _origin(kept: Row, kind: str, *parts: str | int) -> Origin:
+    """Return where an entry was; the server knows its things by what they say, so we do."""
+    known = blake3(_pack(parts)).hexdigest(16)
+    return Origin(
+        provider=NAME,
+        id=f"{kind}:{known}",
+        as_written=kept | numbers_of(kept),
+        trust=TrustClass.IMPORTED,
+    )
+
+
+class Leaving:
+    """The entities and relations that entries become.
+
+    Observations wait on disk until it is known what else is observed of their entity.
+
+    Args:
+        report: Where losses go.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._numbers, self._heads, self._observed = Keyed(), Keyed(), Keyed()
+        self._count = 0
+        self._relations = Keyed()
+
+    def close(self) -> None:
+        """Give the space back."""
+        for one in (self._numbers, self._heads, self._observed, self._relations):
+            one.close()
+
+    def take(self, record: Sealed, entry: Semantic) -> None:
+        """Take an entry in, and count what of it has no place."""
+        self._count += 1
+        if entry.text is not None:
+            self._observation(record, entry, entry.text)
+        elif _is_entity(entry):
+            self._entity(record, entry)
+        elif None not in (entry.subject, entry.predicate, entry.object):
+            self._lost(record, _TRIPLE, (RELATION,))
+            row = {"from": entry.subject, "to": entry.object, "relationType": entry.predicate}
+            self._relations.put(_NUMBER.pack(self._count, 0), _pack(_with_kept(row, entry)))
+        else:
+            self._report.lost(
+                record.type, "the server stores texts and relations only", example=record.id
+            )
+
+    def entities(self) -> Iterator[Row]:
+        """Yield the entities, in the order in which they were first named."""
+        head: Row | None = None
+        observed = iter(self._observed)
+        for key in observed:
+            number, place = _NUMBER.unpack(key)
+            if place == 0:
+                if head is not None:
+                    yield head
+                head = _unpack(self._heads.get(_NUMBER.pack(number, 0)) or b"{}")
+            elif head is not None:
+                head["observations"].append(_unpack(self._observed.get(key) or b'""'))
+        if head is not None:
+            yield head
+
+    def relations(self) -> Iterator[Row]:
+        """Yield the relations, in their order."""
+        for key in self._relations:
+            yield _unpack(self._relations.get(key) or b"{}")
+
+    def _observation(self, record: Sealed, entry: Semantic, text: str) -> None:
+        about = entry.entities[0] if entry.entities else None
+        name = about.name if about is not None else entry.subject
+        kind = about.entity_type if about is not None else None
+        number = self._number(record, NOBODY if name is None else name, kind)
+        self._observed.put(_NUMBER.pack(number, self._count), _pack(text))
+        held = {"entities"} | ({"subject"} if entry.subject == name else set())
+        self._lost(record, held, (OBSERVATION,))
+        if len(entry.entities) > 1:
+            reason = "an observation belongs to one entity"
+            self._report.lost("entities", reason, example=record.id)
+        elif about is not None and about.aliases:
+            self._report.lost("entities/aliases", _NO_FIELD, example=record.id)
+
+    def _entity(self, record: Sealed, entry: Semantic) -> None:
+        name = entry.subject or ""
+        number = self._number(record, name, entry.object)
+        key = _NUMBER.pack(number, 0)
+        head: Row = _unpack(self._heads.get(key) or b"{}")
+        self._heads.put(key, _pack(_with_kept(head, entry)))
+        held = set(_TRIPLE)
+        if entry.entities in ((), (Entity(name=name, entity_type=entry.object),)):
+            held.add("entities")
+        self._lost(record, held, (ENTITY,))
+
+    def _number(self, record: Sealed, name: str, kind: str | None) -> int:
+        """Return the number of an entity, from 1; it is written where it was first named."""
+        key, typed = blake3(name.encode()).digest(), blake3(_pack((name, kind))).digest()
+        known = self._numbers.get(typed) or (self._numbers.get(key) if kind is None else None)
+        known = known or self._untyped(key, kind)
+        if known is None:
+            number = self._count
+            self._numbers.put(typed, _NUMBER.pack(number, 0))
+            if self._numbers.get(key) is None:
+                self._numbers.put(key, _NUMBER.pack(number, 0))
+            self._observed.put(_NUMBER.pack(number, 0), b"")
+            made: Row = {"name": name, "entityType": kind, "observations": []}
+            self._heads.put(_NUMBER.pack(number, 0), _pack(made))
+            return number
+        number, _ = _NUMBER.unpack(known)
+        return int(number)
+
+    def _untyped(self, key: bytes, kind: str | None) -> bytes | None:
+        """Return the entity of a name whose type nobody has said yet, which has this one now."""
+        found = self._numbers.get(key)
+        row: Row = _unpack(self._heads.get(found) or b"{}") if found is not None else {}
+        if found is None or row.get("entityType") is not None:
+            return None
+        self._heads.put(found, _pack({**row, "entityType": kind}))
+        self._numbers.put(blake3(_pack((row["name"], kind))).digest(), found)
+        return found
+
+    def _lost(
+        self, record: Sealed, held: frozenset[str] | set[str], kinds: tuple[str, ...]
+    ) -> None:
+        value = record.value
+        for name in sorted(value.keys() - _ALWAYS - held):
+            self._report.lost(name, _NO_FIELD, example=record.id)
+        if value.get("kind") not in (None, *kinds):
+            self._report.lost("kind", _NO_FIELD, example=record.id)
+        origin = value.get("origin", {"provider": NAME})
+        if origin.get("provider") != NAME or origin.keys() & {"source", "revision"}:
+            reason = "the server does not record provenance"
+            self._report.lost("origin", reason, example=record.id)
+
+
+def _is_entity(entry: Entry) -> bool:
+    return (
+        isinstance(entry, Semantic)
+        and entry.kind == ENTITY
+        and entry.subject is not None
+        and entry.predicate == _IS_A
+        and entry.object is not None
+    )
+
+
+def _with_kept(row: Row, entry: Entry) -> Row:
+    """Put back what the source's line said beside what is known; that is never replaced."""
+    origin = entry.origin
+    if origin is None or origin.provider != NAME:
+        return row
+    return {**row, **{k: v for k, v in origin.as_written.items() if k not in row}}
+
+
+_PROCESSES = Path("/proc")
+_SCRIPT = ("server-memory", "dist", "index.js")
+_FILE = "memory.jsonl"
+_SAYS = "MEMORY_FILE_PATH="
+_ARGUMENTS = 8
+_MOST_BYTES = 1 << 20
+
+
+def require_no_server(path: Path) -> None:
+    """Refuse to write a file that a server has.
+
+    Raises:
+        LockedError: If a process of one is known to.
+    """
+    for process in servers_of(path):
+        raise LockedError(
+            f"an MCP memory server is using this file (process {process})",
+            file=str(path),
+            hint="Stop the program that runs it first: it overwrites changes of others.",
+        )
+
+
+def servers_of(path: Path) -> Iterator[int]:
+    """Yield the processes of servers that are known to have a file."""
+    wanted = os.path.realpath(path)
+    with suppress(OSError):
+        for process in _PROCESSES.iterdir():
+            if process.name.isdecimal() and int(process.name) != os.getpid():
+                found = _file_of(process)
+                if found is not None and os.path.realpath(found) == wanted:
+                    yield int(process.name)
+
+
+def _file_of(process: Path) -> Path | None:
+    """Return the file of a server; None where a process is none, or not ours to look at."""
+    with suppress(OSError, ValueError):
+        script = _script_of(process)
+        if script is None:
+            return None
+        for one in _texts(process / "environ"):
+            if one.startswith(_SAYS) and one != _SAYS:
+                return script.parent / one.removeprefix(_SAYS)
+        return script.parent / _FILE
+    return None
+
+
+def _script_of(process: Path) -> Path | None:
+    folder = (process / "cwd").readlink()
+    for one in _texts(process / "cmdline")[:_ARGUMENTS]:
+        script = Path(os.path.realpath(folder / one))
+        if script.parts[-len(_SCRIPT) :] == _SCRIPT:
+            return script
+    return None
+
+
+def _texts(file: Path) -> list[str]:
+    with file.open("rb") as stream:
+        return [os.fsdecode(one) for one in stream.read(_MOST_BYTES).split(b"\0")]
+
+
+_GRAPH = {"entities": ENTITY, "relations": RELATION}
+_SIGNS = (
+    {(b"name",), (b"entityType",), (b"observations",)},
+    {(b"from",), (b"to",), (b"relationType",)},
+)
+_GRAPH_SIGNS = ((b"entities", 0, b"entityType"), (b"relations", 0, b"relationType"))
+_OF_THE_TRANSFER = ("source", "receipt")
+_BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
+"""Line ends to Python, though not to JSON; the server reads both spellings."""
+
+
+class McpMemory:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="MCP memory server",
+        suffixes=(".memory.jsonl",),
+        spec="@modelcontextprotocol/server-memory 2026.8.31, memory.jsonl and read_graph",
+        checked="2026-11-22",
+        traits=Traits(
+            components=frozenset({Component.SEMANTIC}), exact=True, streams=True, ordered=False
+        ),
+        lost_on_writing=(
+            "Episodic, procedural, working and identity memory, times, scope, tags, metadata,"
+            " provenance, edges, and all entities of a memory but the first."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return _is_lines(place) or _is_returned(place)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with place.open() as stream:
+            seen = _Seen(stream)
+            source = cast("BinaryIO", seen)
+            found = (_graph if seen.is_graph else _lines)(source, place, reading)
+            count = 0
+            for count, entry in enumerate(found, 1):  # noqa: B007 - it is used below
+                yield entry
+            if count == 0 and not reading.report.left_out:
+                raise EmptyInputError("the file contains no memories", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        require_no_server(target.path)
+        report = writing.report
+        for section, count in records.counts.items():
+            kind = TYPED_SECTIONS.get(section, section)
+            if kind != Component.SEMANTIC and kind not in _OF_THE_TRANSFER:
+                report.lost(kind, "the server has no such records", count=count)
+        with closing(Leaving(report)) as leaving, target.open() as sink:
+            for record in records.of("semantic"):
+                leaving.take(record, cast("Semantic", record.model))
+            fields = _returned(records, writing)
+            if fields is not None:
+                _put_graph(sink, leaving, fields, report)
+            elif writing.compress:
+                with compressing(sink) as packed:
+                    _put_lines(packed, leaving, report)
+            else:
+                _put_lines(sink, leaving, report)
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def _is_lines(place: Place) -> bool:
+    found = {path for path, _ in members(unpacked(place.head))}
+    return (b"type",) in found and any(signs <= found for signs in _SIGNS)
+
+
+def _is_returned(place: Place) -> bool:
+    return any(path in _GRAPH_SIGNS for path, _ in members(place.head))
+
+
+class _Seen:
+    """A file whose first bytes were looked at, as many as tell what it is.
+
+    Attributes:
+        is_graph: Whether it is what ``read_graph`` returns.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._start = b""
+        self.is_graph = False
+        while len(self._start) < HEAD_BYTES and (more := stream.read(HEAD_BYTES)):
+            self._start += more
+            found = {path[0] for path, _ in members(self._start) if len(path) == 1}
+            if b"type" in found or self._start.startswith(GZIP_MAGIC):
+                return
+            if not found.isdisjoint(name.encode() for name in _GRAPH):
+                self.is_graph = True
+                return
+
+    def read(self, size: int = -1) -> bytes:
+        start, self._start = self._start, b""
+        return start or self._stream.read(size)
+
+
+def _lines(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semantic]:
+    lines = Lines(Unpacked(stream, reading.limits))
+    bound = reading.limits.line_bytes
+    reading.line = lambda: lines.number
+    reading.by_line = True
+    with closing(Types()) as types:
+        yield from _made(lines, bound, types, place, reading)
+
+
+def _made(
+    lines: Lines, bound: int, types: Types, place: Place, reading: Reading
+) -> Iterator[Semantic]:
+    while True:
+        try:
+            line = lines.next(bound)
+            if line is None:
+                return
+            row = json_object(line, bound, reading.mended)
+            found = _entries(row, lines.number, types, reading)
+        except InputError as error:
+            error.file, error.line, error.byte = place.name, lines.number, None
+            reading.refuse(error)
+            if lines.broken:
+                return
+        else:
+            yield from found
+
+
+def _entries(row: Row, line: int, types: Types, reading: Reading) -> list[Semantic]:
+    kind = row.pop("type", None)
+    if kind == ENTITY:
+        return list(types.entries_of(row))
+    if kind == RELATION:
+        return [relation_of(row)]
+    if type(kind) is not str:
+        raise MalformedError("a line without a `type`", field="type")
+    reason = "neither an entity nor a relation: the server deletes such lines"
+    reading.report.lost("line", reason, example=f"line {line}")
+    return []
+
+
+def _graph(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semantic]:
+    document = ForeignReader(
+        stream, place.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
+    )
+    reading.line = lambda: document.value_line
+    around: Row = {}
+    with closing(Types()) as types:
+        yield from _arrays(document, types, around, place, reading)
+    document.end()
+    reading.container["shape"] = "graph"
+    if around:
+        reading.container["fields"] = around
+
+
+def _arrays(
+    document: ForeignReader, types: Types, around: Row, place: Place, reading: Reading
+) -> Iterator[Semantic]:
+    for key in document.members():
+        if key in _GRAPH and document.peek() == "[":
+            make: Callable[[Row], Any] = types.entries_of if key == "entities" else _one_relation
+            for number, row in enumerate(document.values()):
+                try:
+                    found = list(make(_checked(row)))
+                except MalformedError as error:
+                    error.field = f"{key}/{number}" + (f"/{error.field}" if error.field else "")
+                    reading.refuse(error.located(file=place.name, line=document.value_line))  # type: ignore[arg-type]
+                else:
+                    yield from found
+        else:
+            around.update(escape_keys([(key, document.value())]))
+
+
+def _checked(row: Any) -> Row:
+    if type(row) is not dict:
+        raise MalformedError("an entity or relation is not an object")
+    return row
+
+
+def _one_relation(row: Row) -> list[Semantic]:
+    return [relation_of(row)]
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def _returned(records: RecordSet, writing: Writing) -> Row | None:
+    """Return what was around a graph that was returned, where one is only converted.
+
+    None where a file for the server is to be written, which is what is wanted of a bank.
+    """
+    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    container = found[0].get("container", {}) if len(found) == 1 else {}
+    if writing.bank is not None or container.get("shape") != "graph":
+        return None
+    fields = container.get("fields", {})
+    return fields if isinstance(fields, dict) else {}
+
+
+def _put_lines(sink: BinaryIO, leaving: Leaving, report: Report) -> None:
+    first = True
+    for kind, rows in ((ENTITY, leaving.entities()), (RELATION, leaving.relations())):
+        for row in rows:
+            line = {"type": kind} | _typed(row) | {"type": kind}
+            sink.writelines((b"" if first else b"\n", _json(line, report)))
+            first = False
+
+
+def _put_graph(sink: BinaryIO, leaving: Leaving, fields: Row, report: Report) -> None:
+    sink.write(b'{"entities":')
+    _array(sink, leaving.entities(), report)
+    sink.write(b',"relations":')
+    _array(sink, leaving.relations(), report)
+    for name, part in fields.items():
+        if name not in _GRAPH:
+            sink.write(b"," + _json({name: part}, report)[1:-1])
+    sink.write(b"}")
+
+
+def _array(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
+    sink.write(b"[")
+    for number, row in enumerate(rows):
+        sink.writelines((b"," if number else b"", _json(_typed(row), report)))
+    sink.write(b"]")
+
+
+def _typed(row: Row) -> Row:
+    """Give an entity whose type nobody said one; the server asks for a text."""
+    if row.get("entityType", "") is None:
+        return {**row, "entityType": NOTHING}
+    return row
+
+
+def _json(value: Row, report: Report) -> bytes:
+    """Encode as the server does, on one line."""
+    text = as_json(value, report, compact=True).decode()
+    for sign, escaped in _BREAKS:
+        text = text.replace(sign, escaped)
+    return text.encode()
+
+
+FORMAT = McpMemory()
+"""What the registry finds."""

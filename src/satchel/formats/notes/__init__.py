@@ -1,1 +1,0 @@
-"""Formats of notes that agents keep for themselves in text files, one module each."""

@@ -1,0 +1,190 @@
+"""The backup of OpenMemory, Mem0's local server: what its own ``/backup/export`` gives.
+
+An archive with ``memories.json`` (and the same without tables, as ``memories.jsonl.gz``), or that
+file by itself. A memory's text becomes a semantic entry; its user and app are the scope, its
+categories tags. What was deleted there stays deleted. The server's own tables (users, apps,
+categories, who may read what, what changed when) are kept beside the records. Nothing is written:
+Mem0 gave the server up. Compared with mem0's repository of 2025.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import escape_keys
+from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._chats.fields import (
+    Row,
+    moment_of,
+    read_only,
+    rest_of,
+    row_in,
+    text_in,
+    text_or_none,
+)
+from satchel.formats._chats.threads import origin_at
+from satchel.formats._files import members
+from satchel.model.entries import Semantic
+from satchel.model.records import Model
+from satchel.model.values import Component, Scope
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.record_set import RecordSet
+
+_NAME = "openmemory"
+_MEMORIES, _LINKS, _CATEGORIES, _APPS = "memories", "memory_categories", "categories", "apps"
+_SIGNS = (b"user", b"apps", b"categories", b"memory_categories", b"status_history", b"export_meta")
+_MOST_SIGNS = 2
+_HELD = ("id", "content", "metadata")
+_TIMES = ("created_at", "updated_at")
+_DELETED, _AGAIN = "deleted", "memories.jsonl.gz"
+
+
+class OpenMemory:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="OpenMemory backup",
+        suffixes=(),
+        spec="mem0's OpenMemory, POST /api/v1/backup/export, 2025",
+        checked="2026-11-23",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return any(_is_backup(head) for head in heads(place))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        some = False
+        with opened(place, reading.limits) as archive:
+            for file in archive.files:
+                if file.info is not None and not _has_backup(archive, file):
+                    if file.name != _AGAIN:
+                        reading.report.lost(file.name, "not a memory file")
+                    continue
+                around = _around(archive, file, reading)
+                reading.container.update(around)
+                for entry in _memories(archive, file, reading, _Tables(around)):
+                    some = True
+                    yield entry
+        if not some and not reading.report.total:
+            raise EmptyInputError("the backup contains no memories", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        read_only("an OpenMemory backup")
+
+
+class _Tables:
+    """What the tables beside the memories say of one.
+
+    Args:
+        around: The tables.
+    """
+
+    def __init__(self, around: Row) -> None:
+        user = around.get("user")
+        self.user = text_or_none(user.get("user_id")) if type(user) is dict else None
+        self._apps = _names(around.get(_APPS))
+        categories = _names(around.get(_CATEGORIES))
+        self._tags = dict[str, list[str]]()
+        for link in _rows(around.get(_LINKS)):
+            name = categories.get(str(link.get("category_id")))
+            if name is not None:
+                self._tags.setdefault(str(link.get("memory_id")), []).append(name)
+
+    def app_of(self, row: Row) -> str | None:
+        """Return the name of the app that made a memory."""
+        return self._apps.get(str(row.get("app_id"))) or text_or_none(row.get("app_name"))
+
+    def tags_of(self, identity: str) -> tuple[str, ...]:
+        """Return the names of its categories."""
+        return tuple(self._tags.get(identity, ()))
+
+
+def _rows(value: Any) -> list[Row]:
+    return [one for one in value if type(one) is dict] if type(value) is list else []
+
+
+def _names(value: Any) -> dict[str, str]:
+    return {
+        str(one.get("id")): one["name"] for one in _rows(value) if text_or_none(one.get("name"))
+    }
+
+
+def _is_backup(head: bytes) -> bool:
+    paths = {path for path, _ in members(head)}
+    signs = sum((sign,) in paths for sign in _SIGNS)
+    memory = {(b"memories", 0, b"content"), (b"memories", 0, b"state")} <= paths
+    return signs >= _MOST_SIGNS or (memory and signs > 0)
+
+
+def _has_backup(archive: Archive, file: File) -> bool:
+    if not file.ends(".json"):
+        return False
+    with archive.stream(file) as stream:
+        return _is_backup(stream.read(HEAD_BYTES))
+
+
+def _around(archive: Archive, file: File, reading: Reading) -> Row:
+    """Return the tables of a backup but that of the memories, which may be anywhere among them."""
+    around = Row()
+    with archive.document(file, reading, mends=False) as document:
+        for name in document.members():
+            if name == _MEMORIES and document.peek() == "[":
+                for _ in document.values():
+                    pass
+            else:
+                around.update(escape_keys([(name, document.value())]))
+        document.end()
+    return around
+
+
+def _memories(
+    archive: Archive, file: File, reading: Reading, tables: _Tables
+) -> Iterator[Semantic]:
+    with archive.document(file, reading, mends=False) as document:
+        for name in document.members():
+            if name != _MEMORIES:
+                document.value()
+                continue
+            for number, value in enumerate(document.values()):
+                try:
+                    found = _entry(row_in(value, "a memory"), tables, reading)
+                except InputError as error:
+                    error.field = f"{_MEMORIES}/{number}/{error.field or ''}".rstrip("/")
+                    reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
+                    continue
+                if found is not None:
+                    yield found
+
+
+def _entry(row: Row, tables: _Tables, reading: Reading) -> Semantic | None:
+    """Return a memory as an entry; None for one that was deleted there."""
+    identity, text = text_in(row, "id"), row.get("content")
+    if type(text) is not str:
+        raise MalformedError("`content` is missing, or not text", field="content")
+    if row.get("state") == _DELETED:
+        reading.report.lost(_MEMORIES, "deleted there", example=identity)
+        return None
+    said = row.get("metadata")
+    kept = rest_of(row, known=_HELD, times=_TIMES)
+    return Semantic(
+        text=text,
+        created_at=moment_of(row.get("created_at")),
+        updated_at=moment_of(row.get("updated_at")),
+        tags=tables.tags_of(identity),
+        metadata=said if type(said) is dict else {},
+        scope=Scope(user=tables.user, app=tables.app_of(row)),
+        origin=origin_at(
+            _NAME,
+            identity,
+            tables.user,
+            kept if type(said) in (dict, type(None)) else {**kept, "metadata": said},
+        ),
+    )
+
+
+FORMAT = OpenMemory()
+"""What the registry finds."""

@@ -1,0 +1,31 @@
+"""Sealed artifact as one JSON document, ``.pam`` (application/pam+json)."""
+
+import re
+from typing import ClassVar
+
+from satchel.artifact.reader import Encoding
+from satchel.formats._files import unpacked
+from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.ports.format import Info
+from satchel.ports.place import Place
+
+_OURS = re.compile(rb'\s*\{\s*"(?:statement|signatures|components)"\s*:')
+
+
+class Pam(PamFormat):
+    """The five components, further sections, statement and signatures in one object."""
+
+    encoding = Encoding.JSON
+    info: ClassVar[Info] = Info(
+        title="Sealed artifact, JSON",
+        suffixes=(".pam",),
+        spec=SPEC,
+        checked=CHECKED,
+        traits=TRAITS,
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return _OURS.match(unpacked(place.head)) is not None
+
+
+FORMAT = Pam()

@@ -1,0 +1,28 @@
+"""Sealed artifact as deterministic CBOR, ``.pam.cbor`` (application/pam+cbor)."""
+
+from typing import ClassVar
+
+from satchel.artifact.reader import MAGIC, Encoding
+from satchel.formats._files import unpacked
+from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.ports.format import Info
+from satchel.ports.place import Place
+
+
+class PamCbor(PamFormat):
+    """The same value as ``.pam``, compact and binary."""
+
+    encoding = Encoding.CBOR
+    info: ClassVar[Info] = Info(
+        title="Sealed artifact, CBOR",
+        suffixes=(".pam.cbor",),
+        spec=SPEC,
+        checked=CHECKED,
+        traits=TRAITS,
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return unpacked(place.head).startswith(MAGIC)
+
+
+FORMAT = PamCbor()

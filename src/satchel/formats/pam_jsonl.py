@@ -1,0 +1,28 @@
+"""Sealed artifact as lines, ``.pam.jsonl``: streamed both ways, verified at hash speed."""
+
+from typing import ClassVar
+
+from satchel.artifact.reader import PREAMBLE, Encoding
+from satchel.formats._files import unpacked
+from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.ports.format import Info
+from satchel.ports.place import Place
+
+
+class PamJsonl(PamFormat):
+    """One record a line between a preamble and the signed statement."""
+
+    encoding = Encoding.JSONL
+    info: ClassVar[Info] = Info(
+        title="Sealed artifact, lines",
+        suffixes=(".pam.jsonl",),
+        spec=SPEC,
+        checked=CHECKED,
+        traits=TRAITS,
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return unpacked(place.head).startswith(PREAMBLE)
+
+
+FORMAT = PamJsonl()

@@ -1,0 +1,255 @@
+"""Files of the published PAM SDK, profile ``pam-sdk-1.0`` (docs/spec/4-verification.md, 4.6).
+
+The SDK's ids become ``origin.id`` and its links point to our ids; an entry that was not changed
+is written back under the id it had. What such a file is worth is judged by ``satchel verify``.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from graphlib import CycleError
+from typing import Any, ClassVar, cast
+
+import msgspec
+
+from satchel.artifact.pam_sdk.layout import (
+    CAPS,
+    PROFILE,
+    check_envelope,
+    content_text,
+    parents_first,
+)
+from satchel.artifact.pam_sdk.reader import SdkDocument, draft_of, opening_sdk_file, written
+from satchel.artifact.pam_sdk.writer import (
+    NOT_IN_FILE,
+    PROVIDER,
+    dump_cbor,
+    dump_json,
+    make_document,
+    make_entry,
+)
+from satchel.artifact.writer import compressing
+from satchel.crypto.sealed_records import Sealed, digest, seal
+from satchel.crypto.value_domain import carry, restore
+from satchel.errors import MalformedError, SatchelError
+from satchel.formats._files import unpacked
+from satchel.model.entries import Entry
+from satchel.model.records import Model, Source
+from satchel.model.times import now
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+
+_HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
+_CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+_NO_PLACE = "the SDK cannot hold it"
+
+# `pam_version` is the first member that the SDK writes; only plain texts may stand before it.
+_JSON_START = re.compile(rb'\s*\{\s*(?:"[a-z_]+"\s*:\s*"[^"\\]*"\s*,\s*)*"pam_version"\s*:')
+_CBOR_START = re.compile(rb"[\xa0-\xbf].*kpam_version", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One entry of a file between the two passes, as the text that its id covers."""
+
+    component: str
+    pointer: str
+    place: dict[str, int]
+    text: str
+    links: tuple[str, ...]
+
+
+class PamSdk:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title=f"PAM file of the published SDK (profile {PROFILE})",
+        suffixes=(),
+        spec="docs/spec/4-verification.md, section 4.6; PAM reference SDK at 7297c12",
+        checked="2026-11-21",
+        traits=Traits(components=frozenset(Component), sealed=True),
+        lost_on_writing=(
+            "Scope, entities, validity and other times, free metadata, embeddings, edges and "
+            "every record that is not an entry; lists beyond the lengths that the SDK loads."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        head = unpacked(place.head)
+        return bool(_JSON_START.match(head) or _CBOR_START.match(head))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        """Yield sealed entries, parents before children; the ids there must hold."""
+        with opening_sdk_file(place.file, reading.limits) as document:
+            held = _collect(document)
+        reading.container.update(carry(document.envelope))
+        links = {identity: entry.links for identity, entry in held.items()}
+        ours: dict[str, str] = {}
+        for identity in _in_order(links, place.name):
+            entry = held.pop(identity)
+            value = {**json.loads(entry.text), "id": identity}
+            _report_links(value, links, reading.report)
+            try:
+                record = seal(draft_of(entry.component, value, ours), limits=reading.limits)
+            except SatchelError as error:
+                error.field = entry.pointer + (f"/{error.field}" if error.field else "")
+                raise error.located(file=place.name, **entry.place) from None
+            ours[identity] = record.id
+            yield record
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        components = _Writer(writing.report).components(records)
+        if len(writing.keys) > 1:
+            writing.report.note("an SDK file has one signature; only the first key signed")
+        document = make_document(
+            components,
+            _envelope(records, writing),
+            writing.keys[0] if writing.keys else None,
+        )
+        cbor = target.path.name.removesuffix(".gz").endswith(".cbor")
+        data = dump_cbor(document) if cbor else dump_json(document)
+        with target.open() as stream:
+            if writing.compress:
+                with compressing(stream) as packed:
+                    packed.write(data)
+            else:
+                stream.write(data)
+
+
+FORMAT = PamSdk()
+"""What the registry finds."""
+
+
+def _collect(document: SdkDocument) -> dict[str, _Held]:
+    held: dict[str, _Held] = {}
+    for entry in document.entries():
+        text = content_text(entry.value)
+        if digest(text.encode()) != entry.id:
+            # A squatted id would later keep the real entry out as a duplicate.
+            raise MalformedError(
+                "the ID does not match the content", field=f"{entry.pointer}/id"
+            ).located(file=document.name, **entry.place)
+        links = (*entry.value["parent_ids"], *entry.value.get("source_event_ids", ()))
+        held[entry.id] = _Held(entry.component, entry.pointer, entry.place, text, links)
+    return held
+
+
+def _in_order(links: dict[str, tuple[str, ...]], name: str) -> list[str]:
+    try:
+        return list(parents_first(links))
+    except CycleError as error:
+        raise MalformedError(
+            "an entry is its own ancestor", file=name, field=str(error.args[1])
+        ) from None
+
+
+def _report_links(
+    value: dict[str, Any], present: dict[str, tuple[str, ...]], report: Report
+) -> None:
+    for member in ("parent_ids", "source_event_ids"):
+        for link in value.get(member, ()):
+            if link not in present:
+                report.lost(member, NOT_IN_FILE, example=value["id"])
+
+
+class _Writer:
+    """Turns a set of records into the SDK's arrays, and says what stays behind.
+
+    Args:
+        report: Where losses are counted.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._theirs: dict[str, str] = {}
+        self._made: dict[str, dict[str, Any]] = {}
+        self._taken: set[str] = set()
+
+    def components(self, records: RecordSet) -> dict[str, list[dict[str, Any]]]:
+        """Return the entries of each array, in the order of the records."""
+        kept = self._keep(records)
+        links = {identity: _links(record) for identity, record in kept.items()}
+        for identity in _in_order(links, "the records to write"):
+            self._make(Sealed(identity, kept[identity].type, kept[identity].body))
+        arrays: dict[str, list[dict[str, Any]]] = {component: [] for component in CAPS}
+        for identity, record in kept.items():
+            if identity in self._made:
+                arrays[record.type].append(self._made.pop(identity))
+        return arrays
+
+    def _keep(self, records: RecordSet) -> dict[str, Sealed]:
+        kept: dict[str, Sealed] = {}
+        counts = dict.fromkeys(CAPS, 0)
+        for record in records:
+            cap = CAPS.get(record.type)
+            if cap is None:
+                if record.type not in _OF_THE_TRANSFER:
+                    self._report.lost(record.type, _NO_PLACE, example=record.id)
+            elif counts[record.type] >= cap:
+                self._report.lost(
+                    record.type, f"the SDK loads no more than {cap}", example=record.id
+                )
+            else:
+                counts[record.type] += 1
+                kept[record.id] = record
+        return kept
+
+    def _make(self, record: Sealed) -> None:
+        found = written(cast("Entry", record.model), self._theirs)
+        for member, reason in found.losses:
+            self._report.lost(member, reason, example=record.id)
+        for member in record.unknown:
+            self._report.lost(member, _NO_PLACE, example=record.id)
+        if found.defaulted:
+            self._report.note("absent members are written as the SDK's default")
+        entry = make_entry(record.type, found.members)
+        if entry["id"] in self._taken:
+            self._report.lost(record.type, "the file already has the same entry", example=record.id)
+        else:
+            self._made[record.id] = entry
+            self._taken.add(entry["id"])
+        self._theirs[record.id] = entry["id"]
+
+
+def _links(record: Sealed) -> tuple[str, ...]:
+    # Not through record.value, which would keep every decoded record in memory.
+    value = msgspec.json.decode(record.body)
+    return (*value.get("parent_ids", ()), *value.get("source_event_ids", ()))
+
+
+def _is_header(record: Sealed) -> bool:
+    return isinstance(record.model, Source) and PROVIDER in (
+        record.model.format,
+        record.model.provider,
+    )
+
+
+def _envelope(records: RecordSet, writing: Writing) -> dict[str, Any]:
+    """Return what a file says around its entries: as it was read, where one file was."""
+    envelope: dict[str, Any] = {
+        "created_at": (writing.header.extra or {}).get("created_at", now()),
+        "source_agent": {
+            "name": "satchel",
+            "model_family": "",
+            "runtime": "satchel",
+            "version": "",
+        },
+    }
+    headers = [record.model for record in records.of("source") if _is_header(record)]
+    if len(headers) > 1:
+        writing.report.note("the records come from several SDK files; their headers are dropped")
+        return envelope
+    for header in headers:
+        found = cast("Source", header).container
+        for member in _CARRIED_ENVELOPE:
+            with suppress(SatchelError, KeyError):
+                value = restore(found[member])
+                check_envelope(member, value)
+                envelope[member] = value
+    return envelope

@@ -1,0 +1,92 @@
+"""Points of Qdrant as JSON: what a server's ``points/scroll`` returns, or a list of points.
+
+What is written can be given to ``PUT /collections/NAME/points``. A server's ids, payloads and
+vectors are kept as they are. A collection on this machine is read and written where it is
+(``connectors.qdrant_local``).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, ClassVar
+
+from satchel.crypto.sealed_records import Sealed
+from satchel.formats._files import members
+from satchel.formats._order import in_order
+from satchel.formats._points import NAME, VECTOR, entry_of, row_of
+from satchel.formats._row_lists import Listing, container_of, count_others
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.values import Component
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.runtime.scratch import Keyed
+
+_NAME = "qdrant_points"
+_LISTING = Listing("points", sign="payload", inside="result")
+_STARTS = ((0,), (b"points", 0), (b"result", b"points", 0))
+
+
+def _is_point(
+    found: Mapping[tuple[bytes | int, ...], bytes], start: tuple[bytes | int, ...]
+) -> bool:
+    return found.get((*start, b"payload")) in (b"{", b"n") and (*start, b"id") in found
+
+
+class QdrantPoints:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Qdrant points as JSON",
+        suffixes=(".qdrant.json",),
+        spec="Qdrant 1.20: POST points/scroll, PUT points; qdrant-client 1.20.0 records",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
+        lost_on_writing=(
+            "Memory types, its kind and times, entities, provenance, salience,"
+            " validity, edges and namespaces."
+        ),
+        beside=frozenset({VECTOR}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        # Of lines, the first: many formats have an id in one line and a payload in another.
+        line = dict(members(place.head.partition(b"\n")[0]))
+        found = dict(members(place.head))
+        return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        yield from _LISTING.read(place, reading, lambda row: entry_of(row, None))
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        count_others(records, writing.report, "Qdrant")
+        container = container_of(records, _NAME)
+        with target.open() as sink, closing(Keyed()) as there:
+            rows = _rows(records, there, writing.report)
+            _LISTING.write(sink, rows, container, writing.report, "points")
+
+
+def _rows(records: RecordSet, there: Keyed, report: Report) -> Iterator[dict[str, Any]]:
+    for record in in_order(records, {}):
+        entry = record.model
+        if not isinstance(entry, Entry) or not _says_something(entry):
+            report.lost(record.type, "a point must be a text or data", example=record.id)
+            continue
+        row = row_of(record, entry, report)
+        if not there.add(repr(row["id"]).encode()):
+            report.lost(record.type, "another point has the same ID", example=record.id)
+            continue
+        if entry.origin is not None and entry.origin.provider == NAME and entry.origin.source:
+            reason = "a list of points does not include the collection's name"
+            report.lost("origin/source", reason, example=record.id)
+        yield row
+
+
+def _says_something(entry: Entry) -> bool:
+    own = entry.origin is not None and entry.origin.provider == NAME
+    return own or entry.text is not None or entry.data is not None
+
+
+FORMAT = QdrantPoints()
+"""What the registry finds."""

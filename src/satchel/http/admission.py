@@ -1,0 +1,435 @@
+"""What happens between a request's headers and its route: who asks, then what they send.
+
+Nothing of a body is read before it is known whose it is, and that they may use the route at all.
+How much a route takes is declared with it; what one caller has in memory, and how many of their
+requests are worked on, is bounded besides. Who has not said who they are gets no place at all: what
+is anybody's is in memory, and asks for none.
+"""
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from typing import Annotated, Any, TypeVar, get_origin
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
+
+from satchel.crypto.json_reader import plain_value
+from satchel.errors import MalformedError, PermissionRefusedError, UsageError
+from satchel.http.answers import PROBLEM, problem
+from satchel.http.connections import Connections
+from satchel.http.gateway import ADMIN, PROOF, TOKEN, Caller, Gateway, Holder
+from satchel.http.guard import Bounds, announces_body
+from satchel.http.quotas import OPERATOR, Places, Principal, Shares
+
+_BEARER = "bearer "
+_JUDGES = 2
+_LARGE = 256 << 10
+"""Of bytes: what takes longer to parse is done in a thread."""
+
+_CALLER, _BODY, _VALUE = "satchel.caller", "satchel.body", "satchel.value"
+_NO_BODY, _SHOWN = "this request takes no body", 80
+
+_PROBLEM: dict[str, Any] = {
+    "description": "Problem details (RFC 9457), with Satchel's error code.",
+    "content": {PROBLEM: {"schema": {"type": "object"}}},
+}
+
+
+class Access(Enum):
+    """Who may use a route."""
+
+    ANYBODY = "anybody"
+    CALLER = "caller"
+    """The owner, or the holder of a token."""
+
+    OWNER = "owner"
+
+
+class Takes(Enum):
+    """What a route takes for a body; its bound is the ``Bounds`` member of the value."""
+
+    NOTHING = ""
+    SMALL = "small_bytes"
+    TEXT = "body_bytes"
+    """JSON with the text of memories, files or conversations."""
+
+    FILE = "upload_bytes"
+    """A file, which the route reads as it arrives."""
+
+
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+
+
+def takes(what: Takes) -> Callable[[_Endpoint], _Endpoint]:
+    """Declare what the body of a route is, where it is not small JSON."""
+
+    def declared(endpoint: _Endpoint) -> _Endpoint:
+        endpoint.takes = what  # type: ignore[attr-defined]
+        return endpoint
+
+    return declared
+
+
+def lasts(endpoint: _Endpoint) -> _Endpoint:
+    """Declare that a route answers for as long as something lasts."""
+    endpoint.lasts = True  # type: ignore[attr-defined]
+    return endpoint
+
+
+def caller_of(request: Request) -> Caller:
+    """Return on whose behalf a request acts, which was found out before."""
+    found = request.scope[_CALLER]
+    assert isinstance(found, Caller)  # noqa: S101 - each route with it is a ``Route``
+    return found
+
+
+def owner_of(request: Request) -> Caller:
+    """Return the owner who asks: nobody else gets to a route with it."""
+    return caller_of(request)
+
+
+def body_of(request: Request) -> bytes:
+    """Return the body of a request, which was read before."""
+    found: bytes = request.scope[_BODY]
+    return found
+
+
+class RefusedBodyError(Exception):
+    """A body is larger than it may be, or does not arrive.
+
+    Args:
+        response: What is answered.
+    """
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status_code)
+        self.response = response
+
+
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """Who asks."""
+
+    caller: Caller
+    who: Principal
+    holder: Holder | None = None
+
+
+class Admission:
+    """Lets requests in to the routes of one server.
+
+    Args:
+        gateway: Tells who asks.
+        bounds: The limits.
+        connections: Is told whose connection is whose.
+    """
+
+    def __init__(self, gateway: Gateway, bounds: Bounds, connections: Connections) -> None:
+        self._gateway = gateway
+        self._bounds = bounds
+        self._connections = connections
+        self._places = Places(bounds.at_once, bounds.waiting, bounds.patience)
+        self._lasting = Places(bounds.at_once, bounds.waiting, bounds.patience)
+        self._buffered = Shares(bounds.buffered_bytes)
+        self._judges = CapacityLimiter(_JUDGES)
+        self._judged = 0
+
+    def is_operator(self, scope: Scope) -> bool:
+        """Tell whether the operator asks, who presents no token besides."""
+        headers = Headers(scope=scope)
+        client = scope.get("client")
+        return TOKEN not in headers and self._gateway.is_operator(
+            _operators_token(headers), client[0] if client else None
+        )
+
+    async def serve(
+        self,
+        route: "Route",
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        inner: Callable[[Scope, Receive, Send], Awaitable[None]],
+    ) -> None:
+        """Let a request in to a route, or refuse it.
+
+        Raises:
+            PermissionRefusedError: If nothing says that they may.
+            TokenError: If a token does not hold, or it is not proved to be theirs.
+            UsageError: If the body is no JSON, or the query says what the route does not know.
+            RefusedBodyError: If it is too large, or does not arrive.
+        """
+        if route.access is Access.ANYBODY:
+            self._require_announced(scope, 0)
+            await inner(scope, receive, send)
+            return
+        admitted = await self._admitted(route, scope)
+        if admitted is None:
+            await _busy("too many tokens are being verified")(scope, receive, send)
+            return
+        scope[_CALLER], who = admitted.caller, admitted.who
+        most = self._most(route, who)
+        self._require_announced(scope, most)
+        buffered = 0
+        try:
+            if route.takes is not Takes.FILE:
+                body = bytearray()
+                async for part in self._parts(receive, most) if announces_body(scope) else _none():
+                    if not self._buffered.take(who, len(part)):
+                        raise RefusedBodyError(_busy("too many concurrent uploads"))
+                    buffered += len(part)
+                    body += part
+                receive = self._read(admitted, scope, bytes(body), receive)
+            else:
+                receive = self._bounded(receive, most)
+            route.require_known(QueryParams(scope["query_string"]))
+            await self._worked_on(route, who, scope, receive, send, inner)
+        finally:
+            self._buffered.release(who, buffered)
+
+    async def _worked_on(
+        self,
+        route: "Route",
+        who: Principal,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        inner: Callable[[Scope, Receive, Send], Awaitable[None]],
+    ) -> None:
+        places = self._lasting if route.lasts or route.takes is Takes.FILE else self._places
+        if not await places.take(who):
+            await _busy("too many concurrent requests")(scope, receive, send)
+            return
+        try:
+            if route.takes in (Takes.SMALL, Takes.TEXT):
+                await _parse(scope)
+            await inner(scope, receive, send)
+        finally:
+            places.release(who)
+
+    async def _admitted(self, route: "Route", scope: Scope) -> _Admitted | None:
+        """Find out who asks; None where too many tokens are being judged."""
+        self._gateway.look_again()
+        headers = Headers(scope=scope)
+        token, client = headers.get(TOKEN), scope.get("client")
+        if token is not None:
+            if self._judged >= self._bounds.judged:
+                return None
+            self._judged += 1
+            try:
+                # In a thread: what was presented is noted on disk, which takes its time.
+                judge = functools.partial(
+                    self._gateway.holder, token, headers.get(PROOF), scope["method"], _target(scope)
+                )
+                holder = await to_thread.run_sync(judge, limiter=self._judges)
+            finally:
+                self._judged -= 1
+            if route.access is Access.OWNER:
+                raise PermissionRefusedError("only the owner may do this, with no token")
+            if not announces_body(scope):
+                holder.require_body(b"")
+            self._connections.known(client)
+            return _Admitted(holder.caller, holder.principal, holder)
+        if self.is_operator(scope):
+            self._connections.known(client)
+            return _Admitted(self._gateway.owner, OPERATOR)
+        raise PermissionRefusedError(
+            "authentication required: the operator's token, or a capability token with its proof",
+            hint=f"Headers: Authorization: Bearer ..., or {TOKEN} and {PROOF}.",
+        )
+
+    def _most(self, route: "Route", who: Principal) -> int:
+        if route.takes is Takes.NOTHING:
+            return 0
+        most: int = getattr(self._bounds, route.takes.value)
+        return most if who.is_operator else min(most, self._bounds.holder_bytes)
+
+    def _require_announced(self, scope: Scope, most: int) -> None:
+        """Refuse a body by what the headers say of it."""
+        length = Headers(scope=scope).get("content-length", "0")
+        if (most == 0 and announces_body(scope)) or (length.isdigit() and int(length) > most):
+            raise RefusedBodyError(_too_large(most))
+
+    async def _parts(self, receive: Receive, most: int) -> Any:
+        """Yield the parts of a body as they arrive, if they do so in time."""
+        began, size, more = time.monotonic(), 0, True
+        while more:
+            patience, rate = self._bounds.body_seconds, self._bounds.body_rate
+            left = patience + size / rate - (time.monotonic() - began)
+            try:
+                message = await asyncio.wait_for(receive(), max(0.0, min(patience, left)))
+            except TimeoutError:
+                late = problem(408, "request.slow", "the body did not arrive in time")
+                raise RefusedBodyError(late) from None
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            part, more = message.get("body", b""), message.get("more_body", False)
+            size += len(part)
+            if size > most:
+                raise RefusedBodyError(_too_large(most))
+            yield part
+
+    def _bounded(self, receive: Receive, most: int) -> Receive:
+        """Return what gives a body to a route that reads it itself."""
+        parts = self._parts(receive, most)
+
+        async def bounded() -> Message:
+            async for part in parts:
+                return {"type": "http.request", "body": part, "more_body": True}
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        return bounded
+
+    def _read(self, admitted: _Admitted, scope: Scope, body: bytes, receive: Receive) -> Receive:
+        """Judge a body that was read, and return what gives it to the route."""
+        if admitted.holder is not None:
+            admitted.holder.require_body(body)
+        scope[_BODY], given = body, False
+
+        async def again() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return again
+
+
+class Route(APIRoute):
+    """A route that is let in to by an ``Admission``: the one way to have one in this gateway."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
+        super().__init__(path, endpoint, **more)
+        calls = {one.call for one in _all(self.dependant)}
+        usual = Takes.NOTHING if self.body_field is None else Takes.SMALL
+        self.takes: Takes = getattr(endpoint, "takes", usual)
+        self.lasts: bool = getattr(endpoint, "lasts", False)
+        self.access = Access.ANYBODY
+        if owner_of in calls:
+            self.access = Access.OWNER
+        elif caller_of in calls:
+            self.access = Access.CALLER
+        if self.takes is Takes.FILE and self.access is not Access.OWNER:
+            # A proof covers the body, which is not known before it was taken in.
+            raise TypeError(f"{path}: only the owner may upload a file")
+        self._query = {
+            field.alias: get_origin(field.field_info.annotation) is list
+            for one in _all(self.dependant)
+            for field in one.query_params
+        }
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or refuse it."""
+        if self.methods and scope["method"] not in self.methods:
+            await super().handle(scope, receive, send)
+            return
+        admission: Admission = scope["app"].state.admission
+        await admission.serve(self, scope, receive, send, super().handle)
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        """Return what answers a request, of which the body was read and parsed."""
+        usual = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            return await usual(_Parsed(request.scope, request.receive))
+
+        return handler
+
+    def require_known(self, query: QueryParams) -> None:
+        """Require that a query names what this route knows, each once that is not a list.
+
+        Raises:
+            UsageError: If it does not: a filter that is passed over lets everything through.
+        """
+        for name in query:
+            is_list = self._query.get(name)
+            if is_list is None:
+                near = get_close_matches(name, self._query, n=1)
+                raise UsageError(
+                    f"unknown query parameter {name[:_SHOWN]!r}"
+                    + (f"; did you mean {near[0]!r}?" if near else ""),
+                    field=name[:_SHOWN],
+                    hint=f"Choose from: {', '.join(sorted(self._query)) or 'none'}.",
+                )
+            if not is_list and len(query.getlist(name)) > 1:
+                raise UsageError("the query parameter is repeated", field=name)
+
+
+class _Parsed(Request):
+    """A request whose body was parsed by a strict reader."""
+
+    async def json(self) -> Any:
+        """Return what the body says."""
+        return self.scope[_VALUE]
+
+
+def routes(**more: Any) -> APIRouter:
+    """Return a router of such routes."""
+    return APIRouter(route_class=Route, responses={"4XX": _PROBLEM, "5XX": _PROBLEM}, **more)
+
+
+def _all(dependant: Dependant) -> list[Dependant]:
+    return [dependant, *(one for each in dependant.dependencies for one in _all(each))]
+
+
+async def _parse(scope: Scope) -> None:
+    body: bytes = scope[_BODY]
+    if not body:
+        return
+    try:
+        if len(body) > _LARGE:
+            scope[_VALUE] = await to_thread.run_sync(plain_value, body)
+        else:
+            scope[_VALUE] = plain_value(body)
+    except MalformedError as error:
+        raise UsageError(f"the body: {error.message}", field=error.field or "body") from None
+
+
+async def _none() -> Any:
+    """Yield no parts of a body."""
+    for part in tuple[bytes, ...]():
+        yield part
+
+
+def _target(scope: Scope) -> str:
+    """Return the path and query of a request, as they were sent."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope["query_string"]
+    return (path + (b"?" + query if query else b"")).decode("latin-1")
+
+
+def _operators_token(headers: Headers) -> str | None:
+    said = headers.get("authorization", "")
+    if said[: len(_BEARER)].lower() == _BEARER:
+        return said[len(_BEARER) :].strip()
+    return headers.get(ADMIN)
+
+
+def _too_large(most: int) -> Response:
+    return problem(413, "limit", f"at most {most:,} bytes" if most else _NO_BODY)
+
+
+def _busy(why: str) -> Response:
+    return problem(503, "busy", why, {"Retry-After": "1"})
+
+
+def gateway_of(request: Request) -> Gateway:
+    """Return what the server has open."""
+    found = request.app.state.gateway
+    assert isinstance(found, Gateway)  # noqa: S101 - whoever made the application has set it
+    return found
+
+
+Asking = Annotated[Caller, Depends(caller_of)]
+Owner = Annotated[Caller, Depends(owner_of)]
+Served = Annotated[Gateway, Depends(gateway_of)]

@@ -1,0 +1,195 @@
+"""The application: routes behind the guard, errors as problems."""
+
+import sys
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import cache
+
+import msgspec
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from satchel.bank.checks import versions
+from satchel.errors import SatchelError
+from satchel.http.admission import Admission, RefusedBodyError, gateway_of
+from satchel.http.answers import problem, problem_of
+from satchel.http.connections import Connections
+from satchel.http.examples import with_examples
+from satchel.http.gateway import TOKEN, Gateway
+from satchel.http.guard import Bounds, Guard
+from satchel.http.metrics import Counting
+from satchel.http.rate_limits import Rates
+from satchel.http.routes import (
+    about,
+    artifacts,
+    backups,
+    banks,
+    files,
+    jobs,
+    memories,
+    page,
+    rehydrate,
+    sessions,
+    settings,
+    tokens,
+    transfer,
+)
+from satchel.mcp import has_extra
+
+_ROUTERS = (
+    about.router,
+    settings.router,
+    banks.router,
+    memories.router,
+    transfer.router,
+    artifacts.router,
+    tokens.router,
+    files.router,
+    jobs.router,
+    rehydrate.router,
+    sessions.router,
+    backups.router,
+    banks.bank_router,
+    memories.bulk_router,
+    backups.restore_router,
+    page.router,
+)
+_TITLES = {404: "not found", 405: "method not allowed"}
+_LONGEST, _GONE = 200, 499
+_THREADS = 8
+
+
+def application(
+    gateway: Gateway,
+    *,
+    bounds: Bounds | None = None,
+    counting: Counting | None = None,
+    rates: Rates | None = None,
+    connections: Connections | None = None,
+    only_mcp: bool = False,
+) -> FastAPI:
+    """Return an application that serves an open store.
+
+    Args:
+        gateway: The store, and who may use it; it is closed when the application ends.
+        bounds: What it puts up with.
+        counting: Counts and logs requests.
+        rates: Counts the requests of each address; needed where several workers do.
+        connections: Those that are open, where it is known.
+        only_mcp: Whether agent hosts are served and nobody else.
+    """
+    counting, bounds = counting or Counting(), bounds or Bounds()
+    rates = rates or Rates(bounds.per_second)
+    app = FastAPI(
+        title="Satchel",
+        version=versions()["satchel"],
+        summary="Portable, verifiable memory for AI agents.",
+        lifespan=_lifespan,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        openapi_url=None,  # ours is made once: whoever asks for it costs nothing
+    )
+    if connections is None:
+        connections = Connections(bounds.unknown)
+    admission = Admission(gateway, bounds, connections)
+    app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
+    app.state.admission, app.state.bounds = admission, bounds
+    # Routes as they are: of a router that is included, each is built again for each application.
+    for router in routers(only_mcp=only_mcp):
+        app.router.routes.extend(router.routes)
+    plain = app.openapi
+    app.openapi = cache(lambda: with_examples(plain()))  # type: ignore[method-assign]  # as FastAPI has it
+    app.add_exception_handler(SatchelError, _refused)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(RefusedBodyError, _refused_body)
+    app.add_exception_handler(Exception, _failed)
+    app.add_middleware(
+        Guard,
+        bounds=bounds,
+        counting=counting,
+        rates=rates,
+        is_operator=admission.is_operator,
+    )
+    return app
+
+
+def begin_to_end(app: FastAPI) -> None:
+    """Say that nothing new is wanted, and let go of those who only follow work.
+
+    What is being worked on is finished; whoever followed it asks again, another worker or later.
+    """
+    app.state.ending = True
+    app.state.gateway.works.let_go()
+
+
+def routers(*, only_mcp: bool = False) -> Iterator[APIRouter]:
+    """Yield what is served; MCP where what it needs is installed."""
+    yield from (about.router,) if only_mcp else _ROUTERS
+    if has_extra():
+        from satchel.http.routes import mcp
+
+        yield mcp.router
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    # More of them wait for each other, and not for the disk: each request costs more then.
+    current_default_thread_limiter().total_tokens = _THREADS
+    yield
+    begin_to_end(app)
+    app.state.gateway.close()
+    app.state.counting.share()
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SatchelError)  # noqa: S101 - it is only called for these
+    gateway = gateway_of(request)
+    trusted = TOKEN not in request.headers and gateway is not None
+    return problem_of(error, trusted=trusted)
+
+
+async def _refused_body(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedBodyError)  # noqa: S101 - idem
+    return error.response
+
+
+async def _malformed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - idem
+    found = [
+        {
+            "field": "/".join(str(part) for part in one["loc"])[:_LONGEST],
+            "message": str(one["msg"])[:_LONGEST],
+        }
+        for one in error.errors()
+    ]
+    first = found[0] if found else {"field": "", "message": "it cannot be read"}
+    return problem(400, "usage", first["message"], field=first["field"], errors=found)
+
+
+async def _no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - idem
+    title = _TITLES.get(error.status_code, str(error.detail))
+    return problem(error.status_code, f"http.{error.status_code}", title, dict(error.headers or {}))
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Answer nobody: who asked went away in the middle of it; the log and the counts say so."""
+    return Response(status_code=_GONE)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer for a defect of ours: what happened is in the log, and nothing of it in the answer."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    line = {
+        "error": type(error).__name__,
+        "where": f"{where.name}:{where.lineno}",
+        "route": getattr(request.scope.get("route"), "path", None),
+    }
+    sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
+    return problem(500, "internal", "internal error; see the server's log")

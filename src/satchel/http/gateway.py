@@ -1,0 +1,307 @@
+"""What a server has open, and on whose behalf a request acts.
+
+The owner acts from this machine, or shows the operator's token. Anybody else presents a capability
+token in each request, with a proof that it is theirs: a signature over this very request, good for
+a minute, for this server, once.
+"""
+
+import asyncio
+import base64
+import binascii
+import hmac
+import threading
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anyio import to_thread
+from blake3 import blake3
+from msgspec.structs import replace
+
+from satchel.api.bank import Bank
+from satchel.api.operations import run_on
+from satchel.api.store import (
+    Satchel,
+    board_of,
+    existing_bank,
+    held,
+    is_still,
+    require_readable,
+    require_token,
+)
+from satchel.config.settings import Settings
+from satchel.crypto.json_reader import plain_value
+from satchel.crypto.token_chain import (
+    MOST_BYTES,
+    SKEW,
+    Chain,
+    Request,
+    opened,
+    proved_request,
+    request_of,
+    require_arguments,
+)
+from satchel.errors import MalformedError, TokenError
+from satchel.http.guard import is_loopback
+from satchel.http.jobs import Works
+from satchel.http.quotas import Principal
+from satchel.model.times import now
+from satchel.ports.operations import Operation
+from satchel.runtime.input import Stamp, settled
+
+_O = TypeVar("_O")
+_R = TypeVar("_R")
+
+TOKEN, PROOF, ADMIN = "x-pam-capability-token", "x-satchel-proof", "x-admin-token"
+_KEPT = 256
+_SECONDS = 2 * SKEW.total_seconds()
+_LONGEST_PROOF = 8192
+
+
+class Caller:
+    """Who asks, and what is open for them.
+
+    Args:
+        satchel: The store, as they may use it.
+        settings: The surroundings, with the token that is presented.
+        owner: Whether they are its owner.
+        chain: The token, whose signatures hold; None for the owner.
+    """
+
+    def __init__(
+        self, satchel: Satchel, settings: Settings, *, owner: bool, chain: Chain | None = None
+    ) -> None:
+        self.satchel = satchel
+        self.settings = settings
+        self.is_owner = owner
+        self.chain = chain
+        self._lock = threading.Lock()
+        self._banks = OrderedDict[str, Bank]()
+
+    def bank(self, name: str) -> Bank:
+        """Return a bank that is there.
+
+        One that was opened for an earlier request is looked at again: another program, or another
+        worker, may have renamed or removed it.
+
+        Raises:
+            UnknownBankError: If it is not.
+            TokenError: If the token is for another one.
+        """
+        with self._lock:
+            found = self._banks.pop(name, None)
+        if found is None or not is_still(found, name):
+            found = existing_bank(self.satchel, name)
+        with self._lock:
+            self._banks[name] = found
+            if len(self._banks) > _KEPT:
+                self._banks.popitem(last=False)
+        return found
+
+    def run(self, bank: str, operation: Operation[Any, _O, ..., _R], options: _O) -> _R:
+        """Run an operation on a bank that is there.
+
+        Raises:
+            UnknownBankError: If it is not.
+            TokenError: If the token is for another one.
+        """
+        return run_on(self.bank(bank), operation, options)
+
+    def require_valid(self) -> None:
+        """Require that the token holds now, for a bank that is here, whatever it allows.
+
+        Raises:
+            TokenError: If it does not.
+        """
+        if self.chain is not None:
+            require_token(self.bank(self.chain.bank))
+
+    def forget(self) -> None:
+        """Let go of the banks: one has another name now, or is gone."""
+        with self._lock:
+            self._banks.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who presented a token with a request, of which the body was not read yet."""
+
+    caller: Caller
+    chain: Chain
+    request: Request | None
+    """What they signed; None where anybody may use the token."""
+
+    target: str
+
+    @property
+    def principal(self) -> Principal:
+        """On whose account the request is."""
+        return Principal(self.chain.tokens[0].id)
+
+    def require_body(self, body: bytes) -> None:
+        """Require that the request was signed with this body.
+
+        Raises:
+            TokenError: If it was not.
+        """
+        if self.request is not None:
+            _, args = request_of("", self.target, blake3(body).hexdigest())
+            require_arguments(self.request, args)
+
+
+class Gateway:
+    """An open store with all who use it.
+
+    Args:
+        satchel: The store, opened for its owner; it is closed with this.
+        settings: The surroundings.
+        verifier: The key that proofs are made for: this server's, or what several go by.
+        admin_token: What an operator shows; None for owners on this machine only.
+    """
+
+    def __init__(
+        self, satchel: Satchel, settings: Settings, verifier: str, admin_token: str | None
+    ) -> None:
+        self.settings = settings
+        self.verifier = verifier
+        self._admin = admin_token
+        self.owner = Caller(satchel, settings, owner=True)
+        self.bank: str | None = None
+        """The bank that agent hosts mean when they name none; the configured one when None."""
+
+        self._lock = threading.Lock()
+        self._holders = OrderedDict[str, Caller]()
+        self._board = board_of(satchel)
+        self.works = Works(self._board)
+        self._looking, self._read_at = asyncio.Lock(), float("-inf")
+        self._trust = settings.registry.path
+        self._trusted_as_of = _stamp(self._trust)
+
+    def is_operator(self, shown: str | None, address: str | None) -> bool:
+        """Tell whether somebody is the operator: by the token they show, or because they are here.
+
+        Args:
+            shown: What they show for the operator's token.
+            address: Where they ask from.
+        """
+        if self._admin is not None:
+            given = (shown or "").encode("utf-8", "replace")
+            return hmac.compare_digest(given, self._admin.encode())
+        return is_loopback(address)
+
+    def holder(self, token: str, proof: str | None, method: str, target: str) -> Holder:
+        """Return a token's holder, once all is judged that can be without the request's body.
+
+        The token holds now, for a bank that is here, and was issued by one of its owners; the proof
+        is its audience's, for this server, and counts once. ``Holder.require_body`` judges the
+        rest.
+
+        Args:
+            token: What the header has: the token's JSON in base64.
+            proof: What the other header has, likewise; needed unless anybody may use the token.
+            method: Of the request.
+            target: Its path and query, as it was sent.
+
+        Raises:
+            MalformedError: If one of them is none.
+            TokenError: If they do not hold, or this request was made before.
+        """
+        data = _decoded(token, "token", MOST_BYTES)
+        name = blake3(data).hexdigest()
+        with self._lock:
+            caller = self._holders.get(name)
+        chain = opened(data) if caller is None or caller.chain is None else caller.chain
+        request = None
+        if chain.audience is not None:
+            request = self._proved(chain, proof, method)
+        if caller is None:
+            proven = chain.audience is not None
+            settings = replace(self.settings, token=data.decode(), proven=proven)
+            satchel = held(self.owner.satchel, settings)
+            caller = Caller(satchel, settings, owner=False, chain=chain)
+        caller.require_valid()
+        if request is not None and not self._board.claim(
+            f"{chain.leaf.id} {request.nonce}", _SECONDS
+        ):
+            raise TokenError("this request was already made", field="nonce")
+        with self._lock:
+            caller = self._holders.pop(name, caller)
+            self._holders[name] = caller
+            if len(self._holders) > _KEPT:
+                self._holders.popitem(last=False)
+        return Holder(caller, chain, request, target)
+
+    def _proved(self, chain: Chain, proof: str | None, method: str) -> Request:
+        if proof is None:
+            raise TokenError(
+                "this token requires a proof of possession",
+                field=PROOF,
+                hint="See the guide: The HTTP gateway.",
+            )
+        value = plain_value(_decoded(proof, "proof", _LONGEST_PROOF))
+        action, _ = request_of(method, "", "")
+        return proved_request(chain, value, self.verifier, now(), action)
+
+    @property
+    def has_operator_token(self) -> bool:
+        """Whether the operator has to show a token; else whoever is on this machine is it."""
+        return self._admin is not None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether servers on other machines do not see which requests were made here."""
+        return not self._board.shared
+
+    async def require_readable(self) -> None:
+        """Require that the store can be read; what was found within a second counts.
+
+        However many ask, one thread looks.
+
+        Raises:
+            StoreError: If it cannot.
+        """
+        async with self._looking:
+            if time.monotonic() - self._read_at > 1:
+                await to_thread.run_sync(require_readable, self.owner.satchel)
+                self._read_at = time.monotonic()
+
+    def look_again(self) -> None:
+        """Let go of banks that are open if whom this machine trusts has changed since."""
+        found = _stamp(self._trust)
+        if found == self._trusted_as_of and (found is not None or not self._trust.exists()):
+            return
+        self._trusted_as_of = found
+        with self._lock:
+            callers = [self.owner, *self._holders.values()]
+        for caller in callers:
+            caller.forget()
+
+    def close(self) -> None:
+        """Close the store, when the calls and the work under way have ended."""
+        self.works.close()
+        self._board.close()
+        self.owner.satchel.close()
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """Return what tells that a file is unchanged; None for one that is new, or not there."""
+    with suppress(OSError):
+        return settled(path.lstat())
+    return None
+
+
+def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:
+    """Return what a proof is made for: the action and arguments of a request."""
+    return request_of(method, target, blake3(body).hexdigest())
+
+
+def _decoded(text: str, what: str, most: int) -> bytes:
+    if len(text) > 2 * most:
+        raise MalformedError(f"this {what} is too long", field=what)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedError(f"the {what} is not base64", field=what) from None

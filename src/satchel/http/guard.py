@@ -1,0 +1,223 @@
+"""What every request goes through first: where it comes from, how large it is, how many there are.
+
+A page in a browser must not reach a server on this machine: its host name may lead here (DNS
+rebinding), and a form may be sent here without asking. So the host that is asked for has to be one
+of ours, and what a browser says of where a request comes from has to be the same.
+"""
+
+import ipaddress
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from satchel.http.answers import problem
+from satchel.http.metrics import Counting
+from satchel.http.rate_limits import Rates
+
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_UNCOUNTED = frozenset({"/healthz", "/readyz", "/metrics"})
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a server puts up with."""
+
+    small_bytes: int = 2 << 20
+    """Of a request's body, where a route declares nothing else; see ``satchel...admission``."""
+
+    body_bytes: int = 16 << 20
+    """Of a body with the text of memories, files or conversations."""
+
+    upload_bytes: int = 4 << 30
+    """Of a file that is uploaded."""
+
+    holder_bytes: int = 4 << 20
+    """Of a body of the holder of a token, whatever the route."""
+
+    buffered_bytes: int = 256 << 20
+    """Of all bodies in memory."""
+
+    at_once: int = 64
+    """Requests that are worked on together; more wait, in the order in which they came. Holders of
+    tokens have a part of them; who has not said who they are has none."""
+
+    judged: int = 32
+    """Tokens that wait to be judged, of all that were presented and not judged yet."""
+
+    unknown: int = 2048
+    """Connections of those who have not shown who they are."""
+
+    head_bytes: int = 64 << 10
+    """Of all headers of a request."""
+
+    headers: int = 100
+    """Headers of a request."""
+
+    waiting: int = 1024
+    """Requests that wait; more are told to come again at once."""
+
+    patience: float = 5.0
+    """Seconds that one waits until it is told to come again."""
+
+    per_second: float = 200.0
+    """Requests of one address, on the average of ten seconds; 0 for any number."""
+
+    body_seconds: float = 30.0
+    """How long a client may take for the next part of a body."""
+
+    body_rate: int = 16 << 10
+    """Bytes of a body that have to arrive in a second on the average, once that time is over."""
+
+    head_seconds: float = 20.0
+    """How long a client may take from one answer to all headers of its next request."""
+
+    take_seconds: float = 30.0
+    """How long a client may take for the next part of an answer."""
+
+    hosts: frozenset[str] = field(default_factory=frozenset)
+    """Names that this server is asked for by, besides those of this machine's own loopback."""
+
+
+def is_loopback(address: str | None) -> bool:
+    """Tell whether an address is this machine's own."""
+    try:
+        return ipaddress.ip_address((address or "").removeprefix("::ffff:")).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Refuses what no route has to see. ASGI middleware.
+
+    Nothing of a body is read here: who asks is found out before, for each route
+    (``satchel.http.admission``). Of a body that nobody wanted, a small rest is dropped; a
+    connection with more of it is closed.
+
+    Args:
+        app: What is behind it.
+        bounds: What it puts up with.
+        counting: Is told of each request.
+        rates: Counts the requests of each address; those of other workers, too.
+        is_operator: Tells whether the operator asks: theirs are counted apart, so that nobody else
+            at their address uses them up.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        bounds: Bounds,
+        counting: Counting,
+        rates: Rates,
+        is_operator: Callable[[Scope], bool],
+    ) -> None:
+        self._app = app
+        self._bounds = bounds
+        self._counting = counting
+        self._hosts = _LOOPBACK_NAMES | bounds.hosts
+        self._rates = rates
+        self._is_operator = is_operator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status, unread = time.perf_counter(), 500, announces_body(scope)
+
+        async def counted() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and message.get("more_body", False)
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                closing = [(b"connection", b"close")] if unread else []
+                if closing:
+                    await _read_rest(scope, receive)
+                message["headers"] = [*message["headers"], *_SAFE, *closing]
+            await send(message)
+
+        try:
+            await (self._refused(scope) or self._app)(scope, counted, noted)
+        finally:
+            self._counting.request(scope, status, time.perf_counter() - began)
+
+    def _refused(self, scope: Scope) -> Any:
+        if len(scope["headers"]) > self._bounds.headers:
+            return problem(431, "limit", f"at most {self._bounds.headers} headers are allowed")
+        headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
+        host = headers.get("host", b"").decode("latin-1").lower()
+        if _name(host) not in self._hosts:
+            return problem(421, "host.unknown", "unknown host name")
+        if not _is_same_origin(scope["scheme"], host, headers):
+            return problem(403, "origin.refused", "cross-site requests are not allowed")
+        if headers.get("content-encoding", b"identity").strip().lower() not in (b"identity", b""):
+            return problem(415, "encoding", "a body must not have a Content-Encoding")
+        if scope["path"] in _UNCOUNTED:
+            return None
+        client = scope.get("client")
+        address = client[0] if client else ""
+        if not self._rates.takes(f"operator {address}" if self._is_operator(scope) else address):
+            return problem(429, "rate", "too many requests", {"Retry-After": "1"})
+        return None
+
+
+_SAFE = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+_REST_BYTES = 16 << 10
+_REST_SECONDS = 0.5
+
+
+async def _read_rest(scope: Scope, receive: Receive) -> None:
+    """Read the rest of a small body that nobody wanted.
+
+    A connection that is closed while parts of the body still arrive is reset, and the client
+    may lose the answer that says why it was refused.
+    """
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"").decode("latin-1")
+    if b"expect" in headers or not length.isdigit() or int(length) > _REST_BYTES:
+        return
+    with anyio.move_on_after(_REST_SECONDS):
+        while (await receive()).get("more_body", False):
+            pass
+
+
+def announces_body(scope: Scope) -> bool:
+    """Tell whether the headers of a request say that it has a body."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 ") != b"")
+        for name, value in scope["headers"]
+    )
+
+
+def _name(host: str) -> str:
+    """Return a host without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
+def _is_same_origin(scheme: str, host: str, headers: dict[str, bytes]) -> bool:
+    """Tell whether no browser says that a request comes from a page of elsewhere."""
+    if headers.get("sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        return False
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    said = origin.decode("latin-1").lower()
+    port = _DEFAULT_PORTS.get(scheme, "")
+    return said in {f"{scheme}://{host}", f"{scheme}://{host.removesuffix(port)}"}

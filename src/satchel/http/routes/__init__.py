@@ -1,0 +1,1 @@
+"""Routes of the gateway, a module for each feature."""

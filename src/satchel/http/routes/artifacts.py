@@ -1,0 +1,221 @@
+"""Artifacts: sealed copies of a bank, kept by the server under their digest."""
+
+import shutil
+from asyncio import to_thread
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from fastapi import Header, Query, Request, Response
+from fastapi.responses import FileResponse
+
+from satchel.api.bank import export_to
+from satchel.artifact.verification import Verification
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.config.settings import Settings
+from satchel.errors import UnreadableError
+from satchel.http.admission import Asking, Owner, Served, Takes, routes, takes
+from satchel.http.answers import ARTIFACTS, BYTES, answer, media_type, received
+from satchel.http.examples import gives_file, takes_file
+from satchel.http.gateway import Caller
+from satchel.http.operations import body, query
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.ports.operations import Option, Options, operation
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.input import OpenFile
+from satchel.runtime.output import Outlet
+from satchel.runtime.private_files import private_folder
+from satchel.runtime.spool import Private
+from satchel.transfer.conversion_operations import FileSource, VerifyRequest, verify_file
+from satchel.transfer.disclosure import DiscloseOptions
+from satchel.transfer.disclosure import disclose_memories as disclose
+from satchel.transfer.export_operations import (
+    ARTIFACT_SUFFIXES,
+    ArtifactRequest,
+    ExportRequest,
+    create_artifact,
+    export,
+)
+from satchel.transfer.export_results import Export
+
+router = routes(tags=["artifacts"])
+
+_DIGITS = 64
+
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an artifact that the server keeps."""
+
+    artifact_id: str
+    """The digest of its bytes, and the ETag."""
+
+    created_at: str
+    size_bytes: int
+    entry_count: int
+    bank: str
+    name: str
+    """Of its file."""
+
+
+@router.post("/pam/artifacts", status_code=201)
+def make_artifact(
+    options: Annotated[ArtifactRequest, body(create_artifact)], caller: Owner, gateway: Served
+) -> Response:
+    """Seal a bank, or a part of it, and keep the artifact."""
+    private = Private()
+    try:
+        name = f"memory{ARTIFACT_SUFFIXES[options.to]}"
+        with Outlet.named(private.folder / name, called=f"artifact of {name}") as outlet:
+            done = export_to(caller.bank(options.bank), outlet, create_artifact, options)
+        kept = _keep(gateway.settings, outlet.path, done)
+    finally:
+        private.close()
+    return answer(kept, 201, {"Location": f"/pam/artifacts/{kept.artifact_id}"})
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadOptions(Options):
+    """Which artifact."""
+
+    artifact: Annotated[str, Option("ID of the artifact.", argument=True)]
+
+
+@operation(
+    DownloadOptions,
+    name="artifact download",
+    absent=NOT_FOR_MODELS
+    | dict.fromkeys(("cli", "python"), "It is a file on the server; export writes one here."),
+)
+def download(settings: Settings, options: DownloadOptions) -> Kept:
+    """Download an artifact. The holder of a token gets one of the memories that the token covers.
+
+    Args:
+        settings: The server's.
+        options: Which.
+
+    Raises:
+        UnreadableError: If there is none.
+    """
+    return _found(settings, options.artifact)
+
+
+@router.get("/pam/artifacts/{artifact}", responses=gives_file(BYTES, *ARTIFACTS.values()))
+def get_artifact(
+    options: Annotated[DownloadOptions, query(download, artifact="artifact")],
+    caller: Asking,
+    gateway: Served,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Return an artifact's bytes; for the holder of a token, one made of what that opens."""
+    kept = download.run(gateway.settings, options)
+    if not caller.is_owner:
+        return _part_of(kept, caller)
+    tag = f'"{kept.artifact_id}"'
+    if if_none_match is not None and tag in {one.strip() for one in if_none_match.split(",")}:
+        return Response(status_code=304, headers={"ETag": tag})
+    path = _folder(gateway.settings) / kept.artifact_id
+    return FileResponse(
+        path, media_type=_media_type(kept), filename=kept.name, headers={"ETag": tag}
+    )
+
+
+@router.post("/pam/artifacts/{artifact}/disclose", responses=gives_file(media_type("pam")))
+def disclose_memories(
+    artifact: str,
+    options: Annotated[DiscloseOptions, body(disclose, supplied={"output": "-"})],
+    caller: Asking,
+    gateway: Served,
+) -> Response:
+    """Return a disclosure of memories of the bank that an artifact was made of."""
+    kept = _found(gateway.settings, artifact)
+    private = Private()
+    try:
+        name = "disclosed.pam"
+        with (
+            Outlet.named(private.folder / name, called=f"download of {name}") as outlet,
+            caller.bank(kept.bank)._context() as opened,  # noqa: SLF001 - of its own package
+        ):
+            disclose.run(opened, options, outlet=outlet)
+        data = outlet.path.read_bytes()
+    finally:
+        private.close()
+    return Response(data, media_type=media_type("pam"))
+
+
+@router.post("/v1/verify/upload", openapi_extra=takes_file())
+@takes(Takes.FILE)
+async def verify(
+    options: Annotated[VerifyRequest, query(verify_file, supplied={"path": "-"})],
+    request: Request,
+    _: Owner,
+    gateway: Served,
+    name: Annotated[str, Query(max_length=200)] = "artifact.pam",
+) -> Response:
+    """Verify the body, a sealed file; what is wrong with it is in the answer, step by step."""
+    private = await received(request, name)
+
+    def verified() -> Verification:
+        with OpenFile.named(private.file) as file:
+            return verify_file.run(FileSource(settings=gateway.settings, file=file), options)
+
+    try:
+        found = await to_thread(verified)
+        return answer(found.to_json() | {"file": name})
+    finally:
+        private.close()
+
+
+def _part_of(kept: Kept, caller: Caller) -> Response:
+    """Return what a token opens of the bank that an artifact was made of, unsigned."""
+    private = Private()
+    try:
+        called = f"download of {kept.name}"
+        with Outlet.named(private.folder / kept.name, called=called) as outlet:
+            options = ExportRequest(kept.name, unsigned=True)
+            export_to(caller.bank(kept.bank), outlet, export, options)
+        return Response(outlet.path.read_bytes(), media_type=_media_type(kept))
+    finally:
+        private.close()
+
+
+def _media_type(kept: Kept) -> str:
+    name = next(one for one, suffix in ARTIFACT_SUFFIXES.items() if kept.name == f"memory{suffix}")
+    return media_type(name)
+
+
+def _folder(settings: Settings) -> Path:
+    return private_folder(settings.home / "artifacts")
+
+
+def _keep(settings: Settings, path: Path, done: Export) -> Kept:
+    """Keep a file under its digest: its bytes first, then what is known of it."""
+    digest = (done.output_digest or "").rpartition(":")[2]
+    kept = Kept(
+        artifact_id=digest,
+        created_at=now(),
+        size_bytes=path.stat().st_size,
+        entry_count=done.entries,
+        bank=done.bank,
+        name=path.name,
+    )
+    folder = _folder(settings)
+    with path.open("rb") as file, writing(folder / digest, mode=PRIVATE_FILE) as copy:
+        shutil.copyfileobj(file, copy)
+    with writing(folder / f"{digest}.json", mode=PRIVATE_FILE) as about:
+        about.write(msgspec.json.encode(kept))
+    return kept
+
+
+def _found(settings: Settings, artifact: str) -> Kept:
+    digits = artifact.lower()
+    if len(digits) != _DIGITS or set(digits) - set("0123456789abcdef"):
+        raise UnreadableError("no such artifact", field="artifact")
+    try:
+        data = (_folder(settings) / f"{digits}.json").read_bytes()
+    except OSError:
+        raise UnreadableError("no such artifact", field="artifact") from None
+    return msgspec.json.decode(data, type=resolved(Kept))

@@ -1,0 +1,120 @@
+"""Backups, at the destinations of the configuration: a path from elsewhere is none."""
+
+from typing import Annotated
+
+import msgspec
+from fastapi import Response
+
+from satchel.backup.drill import drill_backup
+from satchel.backup.health import BackupStatusOptions, backup_status
+from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.options import (
+    BackupListOptions,
+    BackupOptions,
+    BackupVerifyOptions,
+    DrillOptions,
+    PruneOptions,
+    RestoreOptions,
+)
+from satchel.backup.prune import prune_backups
+from satchel.backup.restore import restore_backup
+from satchel.backup.run import run_backup
+from satchel.backup.setup import SetupOptions, backup_setup
+from satchel.http.admission import Owner, Served, routes
+from satchel.http.answers import answer
+from satchel.http.jobs import Tell, begun, with_progress
+from satchel.http.operations import body, query
+
+router = routes(prefix="/v1/backups", tags=["backups"])
+
+
+@router.get("")
+def list_all(
+    options: Annotated[BackupListOptions, query(list_backups)], gateway: Served, _: Owner
+) -> Response:
+    """List the backups at each destination, oldest first."""
+    return answer(list_backups.run(gateway.settings, options))
+
+
+@router.get("/freshness")
+def freshness(
+    options: Annotated[BackupStatusOptions, query(backup_status)], gateway: Served, _: Owner
+) -> Response:
+    """Report for each destination how the last backup went, and whether that is recent enough."""
+    return answer(backup_status.json(backup_status.run(gateway.settings, options)))
+
+
+@router.get("/setup")
+def setup(
+    options: Annotated[SetupOptions, query(backup_setup)], gateway: Served, _: Owner
+) -> Response:
+    """Show how backups are configured, and which lines to add to which file."""
+    return answer(backup_setup.run(gateway.settings, options))
+
+
+@router.post("", status_code=202)
+def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _: Owner) -> Response:
+    """Back the store up to each destination, as a job; what went wrong at one is in its result."""
+
+    def work(tell: Tell) -> object:
+        return run_backup.run(gateway.settings, with_progress(options, tell))
+
+    return begun(gateway.works, "backup", work)
+
+
+@router.post("/verify", status_code=202)
+def verify(
+    options: Annotated[BackupVerifyOptions, body(verify_backups)], gateway: Served, _: Owner
+) -> Response:
+    """Read backups again, as a job: the newest, those that are named, or all."""
+
+    def work(tell: Tell) -> object:
+        return verify_backups.json(
+            verify_backups.run(gateway.settings, with_progress(options, tell))
+        )
+
+    return begun(gateway.works, "backup verify", work)
+
+
+restore_router = routes(prefix="/v1/backups", tags=["backups"])
+
+
+@restore_router.post("/drill", status_code=202)
+def drill(
+    options: Annotated[DrillOptions, body(drill_backup)], _: Owner, gateway: Served
+) -> Response:
+    """Restore a backup for a moment and compare, as a job; nothing that is in use is touched."""
+
+    def work(tell: Tell) -> object:
+        found = drill_backup.run(gateway.settings, with_progress(options, tell))
+        return {**msgspec.to_builtins(found), "is_good": found.is_good}
+
+    return begun(gateway.works, "backup drill", work)
+
+
+@restore_router.post("/restore", status_code=202)
+def restore(
+    options: Annotated[RestoreOptions, body(restore_backup)], caller: Owner, gateway: Served
+) -> Response:
+    """Put a backup back into the store that is served, as a job.
+
+    What has been erased since is erased again first. Nothing that exists is replaced without
+    ``overwrite``, and then it is backed up first. The job cannot be cancelled once it has begun.
+    """
+
+    def work(tell: Tell) -> object:
+        tell(0, 0, None)
+        try:
+            return restore_backup.run(gateway.settings, options)
+        finally:
+            caller.forget()
+
+    return begun(gateway.works, "backup restore", work)
+
+
+@restore_router.post("/prune")
+def prune(
+    options: Annotated[PruneOptions, body(prune_backups)], _: Owner, gateway: Served
+) -> Response:
+    """Drop the backups that no rule keeps; the newest that was read again whole stays."""
+    return answer({"dropped": prune_backups.run(gateway.settings, options)})

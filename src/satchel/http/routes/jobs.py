@@ -1,0 +1,99 @@
+"""Long work: how it stands, followed as it goes, called off; and the receipts of what was done."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+
+from satchel.http.admission import Owner, Served, lasts, routes
+from satchel.http.answers import answer
+from satchel.http.jobs import Shown, Works
+from satchel.http.operations import OF_SERVER, query, serves
+from satchel.ports.operations import Option, Options, operation
+from satchel.transfer.import_operations import (
+    ReceiptListOptions,
+    ReceiptOptions,
+    list_jobs,
+    list_receipts,
+    show_receipt,
+)
+
+router = routes(prefix="/v1", tags=["jobs"])
+
+
+@router.get("/jobs")
+@serves(list_jobs)
+def jobs(gateway: Served, caller: Owner) -> Response:
+    """List the work of the store's servers, the newest first, and imports that were cut short."""
+    return answer({"jobs": gateway.works.listed(), "cut_short": caller.satchel.jobs()})
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions(Options):
+    """Which job."""
+
+    job: Annotated[str, Option("ID of the job.", argument=True)]
+
+
+@operation(JobOptions, name="server job show", absent=OF_SERVER)
+def show_job(works: Works, options: JobOptions) -> Shown:
+    """Show the state of a server's job, and its result once it is done."""
+    return works.find(options.job)
+
+
+@operation(JobOptions, name="server job follow", absent=OF_SERVER)
+def follow_job(works: Works, options: JobOptions) -> AsyncIterator[bytes]:
+    """Follow a server's job as server-sent events: `step`, and `end` once."""
+    works.find(options.job)
+    return works.events(options.job)
+
+
+@operation(JobOptions, name="server job cancel", absent=OF_SERVER)
+def cancel_job(works: Works, options: JobOptions) -> Shown:
+    """Cancel a server's job. It stops at its next step, and nothing that it wrote is visible."""
+    return works.call_off(options.job)
+
+
+@router.get("/jobs/{job}")
+def job(
+    options: Annotated[JobOptions, query(show_job, job="job")], gateway: Served, _: Owner
+) -> Response:
+    """Return the state of a job, and its result once it is done."""
+    return answer(show_job.run(gateway.works, options))
+
+
+@router.get("/jobs/{job}/events")
+@lasts
+def events(
+    options: Annotated[JobOptions, query(follow_job, job="job")], gateway: Served, _: Owner
+) -> Response:
+    """Follow a job as server-sent events: ``step``, and ``end`` once."""
+    return StreamingResponse(follow_job.run(gateway.works, options), media_type="text/event-stream")
+
+
+@router.delete("/jobs/{job}")
+def cancel(
+    options: Annotated[JobOptions, query(cancel_job, job="job")], gateway: Served, _: Owner
+) -> Response:
+    """Cancel a job. It stops at its next step, and nothing that it wrote is visible."""
+    return answer(cancel_job.run(gateway.works, options), 202)
+
+
+@router.get("/receipts")
+def receipts(
+    options: Annotated[ReceiptListOptions, query(list_receipts)], gateway: Served, _: Owner
+) -> Response:
+    """List the newest receipts."""
+    return answer(list_receipts.json(list_receipts.run(gateway.settings, options)))
+
+
+@router.get("/receipts/{receipt}")
+def receipt(
+    options: Annotated[ReceiptOptions, query(show_receipt, receipt="receipt")],
+    gateway: Served,
+    _: Owner,
+) -> Response:
+    """Return a receipt, and whether its signature holds."""
+    return answer(show_receipt.run(gateway.settings, options))

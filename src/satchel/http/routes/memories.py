@@ -1,0 +1,129 @@
+"""Memories of a bank: kept, listed, recalled, changed, forgotten."""
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import Header, Response
+
+from satchel.agents.undo import undo
+from satchel.bank import operations
+from satchel.bank.log import log
+from satchel.bank.operations import RememberOptions, UpdateOptions
+from satchel.erasure.erase import erase
+from satchel.erasure.prune import moment_of, prune_memories
+from satchel.erasure.redaction import redact
+from satchel.errors import RetiredMemoryError, UsageError
+from satchel.http.admission import Asking, Owner, Served, Takes, routes, takes
+from satchel.http.answers import answer
+from satchel.http.bank_routes import add_job, add_route, first_on_bank
+from satchel.http.operations import body, query, serves
+from satchel.recall.duplicates import duplicates
+from satchel.recall.embedding import EmbedOptions, embed_bank
+from satchel.recall.operations import recall_in
+from satchel.transfer.comparison import DiffOptions, diff
+from satchel.transfer.import_operations import list_imports
+
+router = routes(prefix="/v1/banks/{bank}", tags=["entries"])
+
+_add = partial(add_route, router, caller=Asking)
+_add("GET", "/entries", operations.list_memories)
+_add("GET", "/entries/{entry}/history", operations.history, memory="entry")
+_add("GET", "/entries/{entry}/links", operations.links, memory="entry")
+_add("GET", "/entries/{entry}/path", operations.path, start="entry", end="to")
+_add("GET", "/graph", operations.graph)
+_add("GET", "/log", log, caller=Owner)
+_add("POST", "/entries/{entry}/correct", operations.correct, body_size=Takes.TEXT, memory="entry")
+_add("DELETE", "/entries/{entry}", operations.forget, run=first_on_bank, memories="entry")
+_add("POST", "/entries/{entry}/restore", operations.restore, run=first_on_bank, memories="entry")
+_add("POST", "/recall", recall_in)
+
+IfMatch = Annotated[str | None, Header(alias="If-Match")]
+
+
+@router.post("/entries", status_code=201)
+@takes(Takes.TEXT)
+def remember(
+    bank: str, options: Annotated[RememberOptions, body(operations.remember)], caller: Asking
+) -> Response:
+    """Store a memory; it is durable when this is answered."""
+    made = caller.run(bank, operations.remember, options)
+    where = {"Location": f"/v1/banks/{bank}/entries/{made.id}"}
+    return answer(made, 201 if made.is_new else 200, where)
+
+
+@router.get("/entries/{entry}")
+@serves(operations.show)
+def show(bank: str, entry: str, caller: Asking) -> Response:
+    """Show a memory; its ETag is its id."""
+    found = caller.bank(bank).show(entry)
+    return answer(found, headers={"ETag": f'"{found.record["id"]}"'})
+
+
+@router.get("/entries/{entry}/raw")
+@serves(operations.raw)
+def raw(bank: str, entry: str, caller: Asking) -> Response:
+    """Return the canonical bytes of a record, which its id is the hash of."""
+    return Response(caller.bank(bank).raw(entry), media_type="application/json")
+
+
+@router.get("/diff")
+def compare_banks(
+    bank: str,
+    options: Annotated[
+        DiffOptions, query(diff, a="bank", b="other", a_as_of="as_of", b_as_of="other_as_of")
+    ],
+    caller: Owner,
+    gateway: Served,
+) -> Response:
+    """Compare a bank with another one, or with itself at another moment."""
+    del bank, caller
+    return answer(diff.run(gateway.settings, options, banks_only=True))
+
+
+@router.patch("/entries/{entry}")
+@takes(Takes.TEXT)
+def update(
+    bank: str,
+    entry: str,
+    options: Annotated[UpdateOptions, body(operations.update, memory="entry")],
+    caller: Asking,
+    if_match: IfMatch = None,
+) -> Response:
+    """Store a new version of a memory; with ``If-Match``, only if it is still that one."""
+    _require_same(entry, if_match)
+    return answer(caller.run(bank, operations.update, options))
+
+
+def _require_same(entry: str, if_match: str | None) -> None:
+    """Hold a change to the version that its author has seen."""
+    if if_match is not None and if_match.strip().strip('"') not in ("*", entry):
+        raise RetiredMemoryError("the memory has a newer version than the one you saw")
+
+
+bulk_router = routes(prefix="/v1/banks/{bank}", tags=["upkeep"])
+
+_LOCAL = (None, "static", "static-idf", "minilm")
+
+
+def _require_local(options: EmbedOptions) -> None:
+    """Refuse a model that is not on this machine."""
+    if options.model not in _LOCAL:
+        raise UsageError(
+            "remote models, which cost money, are configured by the operator",
+            field="model",
+            hint="Choose from: static, static-idf, minilm.",
+        )
+
+
+add_job(bulk_router, "/embed", embed_bank, check=_require_local)
+add_route(bulk_router, "GET", "/duplicates", duplicates, caller=Asking)
+add_job(bulk_router, "/erase", erase)
+add_job(bulk_router, "/redact", redact)
+add_job(
+    bulk_router,
+    "/prune",
+    prune_memories,
+    check=lambda options: moment_of(options.superseded_before),
+)
+add_route(bulk_router, "GET", "/imports", list_imports)
+add_route(bulk_router, "POST", "/undo", undo)

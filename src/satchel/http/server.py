@@ -1,0 +1,437 @@
+"""Serving: from the options of a person to servers that listen, and back to a closed store."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from threading import Thread
+from types import FrameType
+from typing import Any, NoReturn
+
+import uvicorn
+
+from satchel.api.store import Satchel, opened
+from satchel.bank.connections import writer_key
+from satchel.bank.job_registry import require_servable
+from satchel.config.settings import Settings
+from satchel.errors import ConfigError, SatchelError, TargetError, UsageError
+from satchel.http.app import application, begin_to_end
+from satchel.http.connections import Connections, impatient
+from satchel.http.gateway import Gateway
+from satchel.http.guard import Bounds, is_loopback
+from satchel.http.metrics import Counting, to_standard_error
+from satchel.http.rate_limits import Rates
+from satchel.runtime.input import reading
+
+_LEAST_SECONDS, _MOST_FAILURES = 5.0, 3
+_PATIENCE_SECONDS = 45.0  # longer than a worker gives what is under way
+_LOOK_SECONDS = 0.2
+
+
+class Workers:
+    """Processes that do the same work.
+
+    Whoever begins them has opened nothing and has no threads: each opens what it needs itself. One
+    that dies is begun again; when they die as soon as they have begun, all is ended.
+
+    Args:
+        count: How many.
+        work: Does the work of one until it is told to end by SIGTERM; is given its number.
+        close: Called in this process when all are going to end, so that nobody waits at a door
+            behind which there is no one.
+    """
+
+    def __init__(self, count: int, work: Callable[[int], None], close: Callable[[], None]) -> None:
+        self._count = count
+        self._work = work
+        self._close = close
+        self._there = dict[int, tuple[int, float]]()
+        self._ending: int | None = None
+        self._failures = 0
+
+    def run(self) -> None:
+        """Begin them, and wait until they are told to end and have done so.
+
+        Raises:
+            KeyboardInterrupt: If it was Ctrl-C that ended them.
+            TargetError: If they die as soon as they have begun.
+        """
+        before = {one: signal.signal(one, self._end) for one in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            for number in range(self._count):
+                self._begin(number)
+            while self._ending is None:
+                self._look_after()
+                time.sleep(_LOOK_SECONDS)
+            self._close()
+            self._end_all()
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+        if self._failures >= _MOST_FAILURES:
+            raise TargetError("the server's workers exit right after starting")
+        if self._ending == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    def _end(self, number: int, _: object) -> None:
+        self._ending = number
+
+    def _begin(self, number: int) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # or both would write it
+        pid = os.fork()
+        if pid == 0:
+            self._be(number)
+        self._there[pid] = number, time.monotonic()
+
+    def _be(self, number: int) -> NoReturn:
+        """Be a worker, from here to its end."""
+        status = 1
+        try:
+            for one in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(one, signal.SIG_DFL)
+            self._work(number)
+            status = 0
+        except SatchelError as error:
+            sys.stderr.write(f"a worker of the server: {error.message}\n")
+        except KeyboardInterrupt:
+            status = 0
+        except BaseException:  # noqa: BLE001 - nothing of the parent may be gone on with here
+            traceback.print_exc()
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stderr.flush()
+            os._exit(status)
+
+    def _look_after(self) -> None:
+        """Begin those anew that died."""
+        for pid, _ in self._gone():
+            number, began = self._there.pop(pid)
+            early = time.monotonic() - began < _LEAST_SECONDS
+            self._failures = self._failures + 1 if early else 0
+            if self._failures >= _MOST_FAILURES:
+                self._ending = signal.SIGTERM
+                return
+            if self._ending is None:
+                self._begin(number)
+
+    def _gone(self) -> list[tuple[int, int]]:
+        found = []
+        with suppress(ChildProcessError):
+            while (one := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+                if one[0] in self._there:
+                    found.append(one)
+        return found
+
+    def _end_all(self) -> None:
+        """Have them end what is under way; who does not in time is killed."""
+        for how, patience in ((signal.SIGTERM, _PATIENCE_SECONDS), (signal.SIGKILL, 5.0)):
+            for pid in self._there:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, how)
+            until = time.monotonic() + patience
+            while self._there and time.monotonic() < until:
+                for pid, _ in self._gone():
+                    self._there.pop(pid)
+                time.sleep(_LOOK_SECONDS / 4)
+
+
+_ADMIN = "SATCHEL_ADMIN_TOKEN"
+_LEAST_TOKEN, _MOST_TOKEN = 16, 4096
+_GRACE_SECONDS, _KEEP_SECONDS = 30, 5
+_BACKLOG = 2048
+_SWITCH_SECONDS = 0.001
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How a server is started."""
+
+    host: str = "127.0.0.1"
+    port: int = 8377
+    workers: int = 1
+    """Processes that serve."""
+
+    names: tuple[str, ...] = ()
+    """Host names that clients ask for it by."""
+
+    admin_token_file: Path | None = None
+    verifier: str | None = None
+    """What proofs of possession are made for, where servers on several machines have one address;
+    this machine's own key when None."""
+
+    certificate: Path | None = None
+    certificate_key: Path | None = None
+    at_once: int = 64
+    """Requests that are worked on together, by all workers."""
+
+    per_second: float = 200.0
+    """Requests of one address; 0 for any number."""
+
+    log: bool = True
+    only_mcp: bool = False
+    """Whether agent hosts are served and nobody else."""
+
+    bank: str | None = None
+    """The bank that agent hosts mean when they name none; the configured one when None."""
+
+    opens: bool = False
+    """Whether the page is shown in this machine's browser once it can be."""
+
+
+def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
+    """Return an open store, ready to be served.
+
+    Raises:
+        ConfigError: If others could reach it, and nothing says who the operator is; or if requests
+            to it could be made again at another one.
+    """
+    admin = admin_token(asked.admin_token_file, os.environ)
+    if admin is None and not is_loopback(asked.host) and asked.host != "localhost":
+        raise ConfigError(
+            f"{asked.host} is reachable by others, and no operator's token is set",
+            field="host",
+            hint=f"Set {_ADMIN}, or --admin-token-file; or serve on 127.0.0.1.",
+        )
+    gateway = Gateway(satchel, settings, asked.verifier or writer_key(settings).did, admin)
+    if asked.verifier is not None and gateway.is_alone:
+        gateway.close()
+        raise ConfigError(
+            "a request to one server could be replayed at another",
+            field="verifier",
+            hint="Use a store on PostgreSQL, with a role that sees all banks.",
+        )
+    return gateway
+
+
+def serve(settings: Settings, asked: Serving, sockets: Sequence[socket.socket]) -> None:
+    """Serve a store until it is interrupted; what is under way is finished then.
+
+    Args:
+        settings: Where the store and the keys are.
+        asked: How.
+        sockets: From ``listening``; they are closed.
+
+    Raises:
+        ConfigError: As ``served``.
+        UsageError: If several processes cannot write the store.
+        StoreError: If it cannot be opened.
+    """
+    with ExitStack() as stack:
+        stack.callback(_close, sockets)
+        require_servable(settings, asked.workers)
+        served(opened(Satchel, settings), settings, asked).close()  # what is wrong is said at once
+        _allow_files()
+        rates = Rates(asked.per_second)
+        if asked.workers == 1:
+            _serve_alone(settings, asked, sockets, rates)
+            return
+        folder = Path(tempfile.mkdtemp(prefix="satchel-serve-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        work = partial(_serve_as_one, settings, asked, sockets, rates, folder)
+        Workers(asked.workers, work, partial(_close, sockets)).run()
+
+
+def listening(asked: Serving) -> list[socket.socket]:
+    """Return sockets that listen at the address that is asked for.
+
+    Raises:
+        TargetError: If it is taken, or none of this machine's.
+    """
+    found, failed = list[socket.socket](), None
+    try:
+        infos = socket.getaddrinfo(
+            asked.host, asked.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, _, _, _, address in dict.fromkeys(infos):
+            try:
+                made = socket.create_server(address, family=family, backlog=_BACKLOG)
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                failed = error
+            else:
+                made.set_inheritable(True)
+                found.append(made)
+            if found and not asked.port:  # the next one would have another port
+                break
+        if not found and failed is not None:
+            raise failed
+    except OSError as error:
+        for one in found:
+            one.close()
+        raise TargetError(
+            f"cannot listen on {asked.host}:{asked.port}: {error.strerror or error}",
+            hint="If the port is in use, choose another: --port.",
+        ) from error
+    return found
+
+
+def address_of(asked: Serving, sockets: Sequence[socket.socket]) -> str:
+    """Return where the page of a server is, seen from this machine."""
+    host, port, *_ = sockets[0].getsockname()
+    return page_address("https" if asked.certificate else "http", host, port)
+
+
+def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None:
+    """Return the operator's token: from a file, or the environment; None where none is set.
+
+    Raises:
+        UsageError: If it is too short to be a secret.
+        UnreadableError: If there is no such file.
+    """
+    found = environment.get(_ADMIN) or None
+    if path is not None:
+        with reading(path) as stream:
+            found = stream.read(_MOST_TOKEN + 1).decode("utf-8", "replace").strip()
+    if found is not None and not _LEAST_TOKEN <= len(found) <= _MOST_TOKEN:
+        raise UsageError(
+            f"an operator's token must have {_LEAST_TOKEN} to {_MOST_TOKEN} characters",
+            field="admin_token",
+            hint="Create one: openssl rand -hex 32",
+        )
+    return found
+
+
+def _serve_alone(
+    settings: Settings, asked: Serving, sockets: Sequence[socket.socket], rates: Rates
+) -> None:
+    counting = to_standard_error() if asked.log else Counting()
+    _run(settings, asked, sockets, (rates, counting))
+
+
+def _serve_as_one(
+    settings: Settings,
+    asked: Serving,
+    sockets: Sequence[socket.socket],
+    rates: Rates,
+    folder: Path,
+    number: int,
+) -> None:
+    """Be one of several workers."""
+    counting = to_standard_error(folder) if asked.log else Counting(folder=folder)
+    _run(settings, asked, sockets, (rates, counting), first=number == 0)
+
+
+def _run(
+    settings: Settings,
+    asked: Serving,
+    sockets: Sequence[socket.socket],
+    noted: tuple[Rates, Counting],
+    *,
+    first: bool = True,
+) -> None:
+    """Serve in this process until it is told to end."""
+    gateway = served(opened(Satchel, settings), settings, asked)
+    gateway.bank = asked.bank
+    rates, counting = noted
+    names = frozenset(name.lower() for name in (*asked.names, _bracketed(asked.host)))
+    usual, workers = Bounds(), asked.workers
+    bounds = Bounds(
+        at_once=-(-asked.at_once // workers),
+        per_second=asked.per_second,
+        buffered_bytes=max(usual.body_bytes, usual.buffered_bytes // workers),
+        unknown=_unknown_connections(usual.unknown),
+        hosts=names,
+    )
+    connections = Connections(bounds.unknown)
+    app = application(
+        gateway,
+        bounds=bounds,
+        counting=counting,
+        rates=rates,
+        connections=connections,
+        only_mcp=asked.only_mcp,
+    )
+    config: dict[str, Any] = {
+        "backlog": _BACKLOG,
+        "http": impatient(bounds, connections),
+        "ws": "none",
+        "access_log": False,
+        "log_level": "warning",
+        "server_header": False,
+        "proxy_headers": False,  # who is asked by a proxy says so by its own token
+        "timeout_keep_alive": _KEEP_SECONDS,
+        "timeout_graceful_shutdown": _GRACE_SECONDS,
+        "ssl_certfile": asked.certificate,
+        "ssl_keyfile": asked.certificate_key,
+    }
+    server = _Server(uvicorn.Config(app, **config))
+    if asked.opens and first:
+        server.page = address_of(asked, sockets)
+    # The one thread that talks to all clients waits for those that work: not long, with this.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with _ending_quietly():
+        server.run(sockets=list(sockets))
+    if not server.started:
+        gateway.close()
+        raise TargetError("the server could not be started")
+
+
+def _unknown_connections(most: int) -> int:
+    """Return how many connections of nobody there may be: half of what this process can open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(most, files // 2))
+
+
+def _close(sockets: Sequence[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
+
+
+@contextmanager
+def _ending_quietly() -> Iterator[None]:
+    """Come back from what SIGTERM has ended in order, so that nothing is left behind."""
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _allow_files() -> None:
+    """Have as many files open as this user may: each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class _Server(uvicorn.Server):
+    """Shows the page in a browser, where that is asked for, as soon as it can be fetched."""
+
+    page: str | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end; what is under way is waited for."""
+        begin_to_end(self.config.app)  # type: ignore[arg-type]  # it is ours
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets=sockets)
+        if self.page is not None and self.started:
+            # In a thread: some browsers in a terminal run until they are left.
+            Thread(target=webbrowser.open, args=(self.page,), daemon=True).start()
+
+
+def page_address(scheme: str, host: str, port: int) -> str:
+    """Return where the page of a server that listens on an address is, seen from this machine."""
+    here = "localhost" if ip_address(host).is_unspecified else _bracketed(host)
+    return f"{scheme}://{here}:{port}/"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

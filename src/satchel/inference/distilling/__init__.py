@@ -1,1 +1,0 @@
-"""Distillers that come along."""

@@ -1,1 +1,0 @@
-"""The extractor that is carried along: rules, and short lists of names."""

@@ -1,0 +1,141 @@
+"""Models that read and write text: which one is configured, and how it is loaded."""
+
+import os
+from typing import TYPE_CHECKING
+
+from satchel.config.settings import Settings
+from satchel.config.tables import InferenceSettings
+from satchel.errors import ConfigError, UsageError
+from satchel.ports.inference import Distiller, Extractor, Summariser
+
+if TYPE_CHECKING:
+    from satchel.inference.endpoint import Chat
+    from satchel.inference.presidio import PresidioDetector
+
+
+SERVER, SENTENCES = "openai", "sentences"
+EXTRACTIVE, PRESIDIO = "extractive", "presidio"
+
+_PATIENCE = 60.0
+"""Seconds that a model which writes has for a step at least."""
+
+
+def extractor() -> Extractor:
+    """Return what finds entities."""
+    from satchel.inference.entities import RuleExtractor
+
+    return RuleExtractor()
+
+
+def detector_of(name: str) -> "PresidioDetector":
+    """Return what finds personal data besides our own rules.
+
+    Args:
+        name: ``presidio``.
+
+    Raises:
+        UsageError: If there is none of that name.
+        MissingExtraError: If it is not installed.
+    """
+    if name != PRESIDIO:
+        raise UsageError(f"unknown detector {name!r}", field="detector", hint=f"Known: {PRESIDIO}.")
+    from satchel.inference.presidio import PresidioDetector
+
+    return PresidioDetector()
+
+
+def chat_of(settings: Settings, model: str | None = None, endpoint: str | None = None) -> "Chat":
+    """Return the model behind the configured server that answers.
+
+    Args:
+        settings: Say how the server is reached.
+        model: Its name there; ``inference.chat_model`` when None.
+        endpoint: Another server, which is sent no key; ``inference.base_url`` when None.
+
+    Raises:
+        ConfigError: If the server or the model is not configured.
+    """
+    from satchel.inference.endpoint import Chat
+
+    found = settings.options.inference
+    name, address = model or found.chat_model, endpoint or found.base_url
+    for field, value in (("base_url", address), ("chat_model", name)):
+        if not value:
+            raise ConfigError("the server is not configured", field=f"inference.{field}")
+    key = key_of(found) if address == found.base_url else ""
+    return Chat(address, name, key=key, timeout=max(found.timeout, _PATIENCE))
+
+
+def summariser_of(settings: Settings, name: str | None = None) -> Summariser | None:
+    """Return what shortens memories; None for choosing sentences of them.
+
+    Args:
+        settings: Say which one is meant when none is named, and how a server is reached.
+        name: ``sentences``, or ``openai`` for ``inference.chat_model``.
+
+    Raises:
+        ConfigError: If it is a server, and not configured.
+        UsageError: If there is none of that name.
+    """
+    found = name or settings.options.rehydrate.summariser
+    if found == SENTENCES:
+        return None
+    if found == SERVER:
+        from satchel.inference.distillers import ChatSummariser
+
+        return ChatSummariser(chat_of(settings))
+    hint = f"Known: {SENTENCES}, {SERVER}."
+    problem = f"unknown summariser {found!r}"
+    if name is None:
+        raise ConfigError(problem, field="rehydrate.summariser", hint=hint)
+    raise UsageError(problem, field="summariser", hint=hint)
+
+
+def distiller_of(
+    settings: Settings,
+    name: str | None = None,
+    *,
+    model: str | None = None,
+    endpoint: str | None = None,
+) -> Distiller:
+    """Return what draws a summary and memories from a conversation.
+
+    Args:
+        settings: Say which one is meant when none is named, and how a server is reached.
+        name: ``extractive``, or ``openai`` for a model behind a server.
+        model: The model's name there, which means a server; else ``inference.chat_model``.
+        endpoint: Where the server is, likewise; else ``inference.base_url``. Only the server that
+            is configured is sent the key.
+
+    Raises:
+        ConfigError: If it is a server, and not configured.
+        UsageError: If there is none of that name, or it needs neither model nor server.
+    """
+    asks = model is not None or endpoint is not None
+    found = name or (SERVER if asks else settings.options.inference.distiller)
+    if found == EXTRACTIVE and not asks:
+        from satchel.inference.distillers import ExtractiveDistiller
+
+        return ExtractiveDistiller()
+    if found == SERVER:
+        from satchel.inference.distillers import ChatDistiller
+
+        return ChatDistiller(chat_of(settings, model, endpoint))
+    hint = f"Known: {EXTRACTIVE}, and {SERVER}, which takes a model and an endpoint."
+    problem = f"{found} uses no model" if found == EXTRACTIVE else f"unknown distiller {found!r}"
+    if name is None:
+        raise ConfigError(problem, field="inference.distiller", hint=hint)
+    raise UsageError(problem, field="distiller", hint=hint)
+
+
+def key_of(settings: InferenceSettings) -> str:
+    """Return the key of the server, from the variable that is configured; empty for none."""
+    key = ""
+    if settings.key_variable:
+        key = os.environ.get(settings.key_variable, "").strip()
+        if not key:
+            raise ConfigError(
+                f"the environment variable {settings.key_variable} is not set",
+                field="inference.key_variable",
+            )
+    return key

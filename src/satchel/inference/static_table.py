@@ -1,0 +1,347 @@
+"""A vector for each piece of a word, and what becomes of them in a text: their mean.
+
+The plain mean takes every piece alike. Weighted, a piece counts by how few texts of the bank have
+it: ``log((n + 1) / (with it + 1/2))``, never below 0.05. For that the bank is counted first.
+"""
+
+import mmap
+import re
+import sys
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property, lru_cache
+from importlib.util import find_spec
+from itertools import count, pairwise
+from math import hypot, log
+from operator import add
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from blake3 import blake3
+
+from satchel.errors import InferenceError, MissingExtraError
+from satchel.ports.inference import Embedder
+from satchel.runtime.arrays import numpy
+
+_PIECES_FILE = Path(__file__).parent / "data" / "pieces.txt"
+_START = "\u2581"
+"""Stands before the first letter of a word."""
+
+_FIRST_BYTE = 3
+"""The piece for the byte 0; those of the other bytes follow."""
+
+_FIRST_JOINED = 259
+_LONGEST_WORD = 64
+"""Characters of a word that are cut together; the time grows with the square of it."""
+
+_REMEMBERED = 1 << 16
+
+
+class Pieces:
+    """A vocabulary.
+
+    Args:
+        file: Its pieces, one a line, in the order of their numbers.
+    """
+
+    def __init__(self, file: Path = _PIECES_FILE) -> None:
+        pieces = file.read_text("utf-8").split("\n")[_FIRST_JOINED:]
+        self._numbers = dict(zip(pieces, count(_FIRST_JOINED), strict=False))
+        self._pieces = pieces
+        self._known = lru_cache(_REMEMBERED)(self._cut)
+        self._told = lru_cache(_REMEMBERED)(self._telling)
+
+    def __call__(self, text: str, most: int) -> list[int]:
+        """Return the numbers of the first pieces of a text, in its order."""
+        return _first(self._known, text, most)
+
+    def telling(self, text: str, most: int) -> list[int]:
+        """Return the numbers of the first pieces of a text that mean something.
+
+        Bytes, and single letters of most scripts, do not: a text that is spelled with them (Thai)
+        would be like any other one that is.
+        """
+        return _first(self._told, text, most)
+
+    def _telling(self, word: str, before: str) -> list[int]:
+        found = self._known(word, before)
+        means = (one for one in found if one >= _FIRST_JOINED)
+        return [one for one in means if not _is_mute(self._pieces[one - _FIRST_JOINED])]
+
+    def _cut(self, word: str, before: str) -> list[int]:
+        parts = [*before, *word]
+        while len(parts) > 1:
+            rank, at = min(
+                (self._numbers.get(one + other, _NEVER), place)
+                for place, (one, other) in enumerate(pairwise(parts))
+            )
+            if rank == _NEVER:
+                break
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        found: list[int] = []
+        for part in parts:
+            if part in self._numbers:
+                found.append(self._numbers[part])
+            else:
+                raw = part.encode("utf-8", "surrogatepass")
+                found += [_FIRST_BYTE + byte for byte in raw]
+        return found
+
+
+def _first(cut: Callable[[str, str], list[int]], text: str, most: int) -> list[int]:
+    found: list[int] = []
+    for word in text.split():
+        found += cut(word[:_LONGEST_WORD], _START)
+        for start in range(_LONGEST_WORD, len(word), _LONGEST_WORD):
+            if len(found) >= most:
+                break
+            found += cut(word[start : start + _LONGEST_WORD], "")
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+def _is_mute(piece: str) -> bool:
+    """Tell whether a piece is a letter that is no word: single, neither ASCII, Han nor Hangul."""
+    letter = piece.removeprefix(_START)
+    return not letter or (len(letter) == 1 and not letter.isascii() and not _WORD(letter))
+
+
+_WORD = re.compile("[\u3400-\u9fff\uac00-\ud7a3]").match
+_NEVER = 1 << 30
+
+
+MODEL = "wordllama-l2-256-int8"
+"""The name of the plain mean; that of the weighted one has more to it."""
+
+WEIGHTED = f"{MODEL}-idf"
+DIMENSIONS = 256
+PIECES = 32_000
+
+_FILE = Path(__file__).parent / "data" / "table.int8"
+_SCALE_BYTES = 4
+_REVISION = "9d4a557c0f6376b5"
+_MAKE = 2
+"""Counts the ways in which vectors were made of this table; since 2, of pieces that mean something.
+"""
+
+_LONGEST = 1 << 16
+"""Characters of a text that are looked at, from its start."""
+
+_MOST = 1 << 13
+"""Pieces of a text that count, from its start; and of texts that are added up in one step."""
+
+_LEAST_WEIGHT = 0.05
+_COUNT = "I"
+
+_FEW = 256
+"""Pieces that are weighed one by one: a question has few, and all take longer than it does."""
+
+_BY_HAND = 32
+"""Texts that are added up without numpy where it is not loaded: that takes longer than they do."""
+
+
+class _Kept(NamedTuple):
+    """The table as it is on the disk, mapped: what is not looked at takes no memory."""
+
+    whole: memoryview
+    scales: "array[float]"
+    revision: str
+
+    def row(self, piece: int) -> memoryview:
+        """Return the numbers of a piece, from -127 to 127."""
+        start = _SCALE_BYTES * PIECES + DIMENSIONS * piece
+        return self.whole[start : start + DIMENSIONS]
+
+
+class StaticTable:
+    """The plain mean of the vectors of a text's pieces, of length 1.
+
+    Raises:
+        MissingExtraError: If numpy is not installed.
+        InferenceError: If the table is damaged.
+    """
+
+    model = MODEL
+    dimensions = DIMENSIONS
+
+    def __init__(self) -> None:
+        self._kept = _kept()
+        self.revision = f"{self._kept.revision}-{_MAKE}"
+        self._pieces = _pieces()
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Return a vector for each text; see ``Embedder``.
+
+        The same to the last bit, whether numpy adds them up or few are without it.
+        """
+        cut = (self._pieces.telling(text[:_LONGEST], _MOST) for text in texts)
+        if len(texts) <= _BY_HAND and sys.modules.get("numpy") is None:
+            return [self._mean(pieces) for pieces in cut]
+        return [vector for some in _bounded(cut) for vector in self._means(some)]
+
+    def _means(self, cut: list[list[int]]) -> list[bytes]:
+        np = numpy()
+
+        flat = np.array([piece for pieces in cut for piece in pieces], dtype=np.intp)
+        table = np.frombuffer(self._kept.whole, np.int8, offset=_SCALE_BYTES * PIECES)
+        rows = table.reshape(PIECES, DIMENSIONS)[flat].astype(np.float32)
+        rows *= self._factors_of(flat)[:, None]
+        found, start = np.zeros((len(cut), DIMENSIONS)), 0
+        for mean, pieces in zip(found, cut, strict=True):
+            # In 64 bits, piece after piece: what is beside a text makes no difference to it.
+            end = start + len(pieces)
+            np.add.reduce(rows[start:end], axis=0, dtype=np.float64, out=mean)
+            start = end
+        lengths = np.array([hypot(*row) for row in found.tolist()])[:, None]
+        unit = np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
+        return [row.tobytes() for row in unit.astype("<f4")]
+
+    def _mean(self, pieces: list[int]) -> bytes:
+        """Do what ``_means`` does, for one text and without numpy."""
+        total = [0.0] * DIMENSIONS
+        for piece in pieces:
+            factor = self._factor(piece)
+            row = array("f", [factor * number for number in self._kept.row(piece)])
+            total = list(map(add, total, row))
+        length = hypot(*total)
+        return _little(array("f", [number / length for number in total] if length else total))
+
+    def _factors_of(self, flat: Any) -> Any:
+        """Return what the rows of pieces are multiplied by; of few, the others are not made."""
+        np = numpy()
+
+        if len(flat) > _FEW or "_factors" in self.__dict__:
+            return self._factors[flat]
+        known = self._factors_of_few
+        known.update((piece, self._factor(piece)) for piece in {*flat.tolist()} - known.keys())
+        return np.array([known[piece] for piece in flat.tolist()], dtype=np.float32)
+
+    @cached_property
+    def _factors_of_few(self) -> dict[int, float]:
+        return {}
+
+    @cached_property
+    def _factors(self) -> Any:
+        """What the row of each piece is multiplied by."""
+        np = numpy()
+
+        return np.array(self._kept.scales, dtype=np.float32)
+
+    def _factor(self, piece: int) -> float:
+        return self._kept.scales[piece]
+
+
+class WeightedTable(StaticTable):
+    """The mean with rare pieces counting for more; of what it has not learnt, all are as rare."""
+
+    model = WEIGHTED
+
+    def __init__(self, learnt: bytes | None = None) -> None:
+        super().__init__()
+        self._counts, self._texts = None if learnt is None else _opened(learnt), 0
+        if self._counts is not None:
+            self._texts = self._counts.pop(0)
+
+    def learn(self, texts: Iterable[str]) -> bytes:
+        """Return in how many of some texts each piece is; see ``Learning``."""
+        counts, number = Counter[int](), 0
+        for number, text in enumerate(texts, 1):  # noqa: B007 - how many there were
+            counts.update(set(self._pieces.telling(text[:_LONGEST], _MOST)))
+        told = [min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))]
+        return zlib.compress(_little(array(_COUNT, told)), 9)
+
+    def knowing(self, learnt: bytes) -> Embedder:
+        """Return the embedder that weighs by what was learnt; see ``Learning``."""
+        return _knowing(learnt)
+
+    def _weight(self, piece: int) -> float:
+        count = 0 if self._counts is None else self._counts[piece]
+        return max(log((self._texts + 1) / (count + 0.5)), _LEAST_WEIGHT)
+
+    @cached_property
+    def _factors(self) -> Any:
+        np = numpy()
+
+        weights = np.array([self._weight(piece) for piece in range(PIECES)], dtype=np.float32)
+        return np.array(self._kept.scales, dtype=np.float32) * weights
+
+    def _factor(self, piece: int) -> float:
+        [weight] = array("f", [self._weight(piece)])
+        [factor] = array("f", [self._kept.scales[piece] * weight])
+        return factor
+
+
+def _opened(learnt: bytes) -> "array[int]":
+    """Return how many texts were learnt from, and in how many of them each piece is."""
+    size = 4 * (PIECES + 1)
+    opener = zlib.decompressobj()
+    try:
+        told = opener.decompress(learnt, size + 1)
+    except zlib.error as error:
+        raise ValueError("the learned word weights of a bank are damaged") from error
+    if len(told) != size:
+        raise ValueError("the learned word weights of a bank are damaged")
+    return _read(_COUNT, told)
+
+
+def _little(numbers: "array[Any]") -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _read(kind: str, raw: bytes | memoryview) -> "array[Any]":
+    numbers = array(kind)
+    numbers.frombytes(raw)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+@lru_cache(8)  # a question is asked of a bank after another
+def _knowing(learnt: bytes) -> WeightedTable:
+    return WeightedTable(learnt)
+
+
+def _bounded(cut: Iterable[list[int]]) -> Iterator[list[list[int]]]:
+    """Yield texts together, no more pieces at a time than are added up in one step."""
+    some: list[list[int]] = []
+    size = 0
+    for pieces in cut:
+        if some and size + len(pieces) > _MOST:
+            yield some
+            some, size = [], 0
+        some.append(pieces)
+        size += len(pieces)
+    if some:
+        yield some
+
+
+@cache
+def _pieces() -> Pieces:
+    return Pieces()
+
+
+@cache
+def _kept() -> _Kept:
+    """Return the table, mapped into memory, and what it is known by."""
+    if find_spec("numpy") is None:
+        raise MissingExtraError(
+            "the built-in embedder needs numpy",
+            hint='Install it: python -m pip install "satchel[recall]"',
+        )
+    with _FILE.open("rb") as file:
+        size = file.seek(0, 2)
+        whole = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+    revision = blake3(whole).hexdigest()[: len(_REVISION)]
+    if revision != _REVISION or len(whole) != PIECES * (DIMENSIONS + _SCALE_BYTES):
+        raise InferenceError(
+            "the table of the built-in embedder is damaged",
+            file=_FILE.name,
+            hint="Reinstall satchel.",
+        )
+    scales = _read("f", whole[: _SCALE_BYTES * PIECES])
+    return _Kept(whole.cast("b"), scales, revision)

@@ -1,1 +1,0 @@
-"""Work that may be cut short: what is remembered of it, and how far it got, as values."""

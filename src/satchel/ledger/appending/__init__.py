@@ -1,1 +1,0 @@
-"""What goes into a log: appends that wait for their turn, and imports as batches."""

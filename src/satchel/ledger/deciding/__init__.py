@@ -1,1 +1,0 @@
-"""What several owners decide about the keys of their bank."""

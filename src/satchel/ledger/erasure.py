@@ -1,0 +1,302 @@
+"""What an erasure record empties, and what it may not.
+
+Memory may be erased once it is no longer current, or where its bytes no longer hold. What the log
+says of itself and of its records stays: without it nobody could tell what is current, or who may
+sign. An erasure of what the bank does not have is a tombstone that came from elsewhere, such as
+that of a parent; no record with that id is taken any more. Source: docs/spec/7, 7.3.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.redaction import opened_form, require_form_of
+from satchel.crypto.sealed_records import digest
+from satchel.errors import ErasureRefusedError, MalformedError, RedactionRefusedError
+from satchel.ledger.examination import opened_body
+from satchel.ledger.heads import require_leaves
+from satchel.ledger.projection import Fold
+from satchel.ledger.transaction import Logging
+from satchel.model.records import Erasure, Model, Redaction
+from satchel.model.values import Component
+from satchel.ports.rows import PENDING, Filter, Row, derive_row
+from satchel.ports.store import Reader, Store, Writer
+from satchel.ports.vectors import sketches_of
+
+ERASABLE = frozenset({*Component, "edge", "graph_node", "session_event", "file_version"})
+"""The types of the records that are memory; others speak of the bank or of records."""
+
+UNFINISHED = "erasing"
+"""Name of the side value that stands while the store may still keep bytes that were erased."""
+
+BLOB = f"{UNFINISHED}/"
+"""Start of the names of blobs that an erased record named, until they were looked at."""
+
+FINGERPRINTS = "known/"
+"""Start of the names of what an import leaves to be recognised by. Hashes without a nonce: whoever
+has them can guess what was erased. They are made again of what is left."""
+
+SEALED = "redacted/"
+"""Start of the names of originals of redacted entries, sealed for those who may recover them."""
+
+DERIVED = "derived/"
+"""Start of the names of what was computed of memories' words, which tells some of them. It is made
+again of what is left."""
+
+_DIGEST = re.compile(rb"blake3:[0-9a-f]{64}")
+
+
+class Emptied(NamedTuple):
+    """What a commit with erasures empties."""
+
+    places: list[int]
+    side: dict[str, bytes | None]
+    """What is left to do afterwards; see ``finishing``."""
+
+
+def emptied_by(
+    writing: Writer,
+    bank: str,
+    tree: ProvedTree | None,
+    fold: Fold,
+    records: Sequence[Logging],
+) -> Emptied:
+    """Return what erasure records empty, after whatever else is logged with them.
+
+    Args:
+        writing: The store, without the new records.
+        bank: The bank.
+        tree: The tree under what is there; None for a bank that is just founded.
+        fold: What the log says with the new records in it.
+        records: The new records and their values; those of other types are passed over.
+
+    Raises:
+        ErasureRefusedError: If one is not of memory, or is current; or if a new record was erased
+            before.
+    """
+    if fold.has_erasures:
+        _require_unerased(fold, records)
+    wanted = {one.model.entry: None for one in records if isinstance(one.model, Erasure)}
+    if not wanted:
+        return Emptied([], {})
+    if found := wanted.keys() & {one.row.id for one in records}:
+        raise ErasureRefusedError(
+            "a record cannot be erased while it is being logged", field=found.pop()
+        )
+    rows = [] if tree is None else writing.get(bank, list(wanted))
+    if tree is not None:
+        require_leaves(tree, bank, rows)
+    for row in rows:
+        _require_erasable(fold, row)
+    if not rows:
+        return Emptied([], {})
+    return Emptied(sorted(row.seq for row in rows), left_to_do(writing, bank, rows))
+
+
+def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
+    """Return the side values that go with emptying rows, in the same commit.
+
+    They say what ``finishing`` has to do, and take away what could tell the records again.
+    """
+    side: dict[str, bytes | None] = {UNFINISHED: b""}
+    side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
+    side |= {f"{SEALED}{row.seq}": None for row in rows}
+    for sketched in {sketches_of(row.seq) for row in rows}:
+        side |= dict.fromkeys(reader.side(bank, sketched), None)
+    side |= dict.fromkeys(reader.side(bank, DERIVED))
+    if next(iter(reader.blobs.listed(bank)), None) is not None:
+        named = set[str]().union(*(blobs_named(row.body or b"") for row in rows))
+        side |= {BLOB + digest: b"" for digest in named if reader.blobs.has(bank, digest)}
+    return side
+
+
+def _require_unerased(fold: Fold, records: Sequence[Logging]) -> None:
+    before = fold.size - len(records)
+    for one in records:
+        if fold.is_erased(one.row.id, before):
+            raise ErasureRefusedError(
+                "the record was erased, so it cannot be added again", field=one.row.id
+            )
+
+
+def blobs_named(body: bytes) -> set[str]:
+    """Return what in the bytes of a record may be the digest of a blob."""
+    return {found.decode() for found in _DIGEST.findall(body)}
+
+
+def _require_erasable(fold: Fold, row: Row) -> None:
+    if (
+        opened_body(row, fold.redacted(row.id, fold.size)) is None
+    ):  # damaged or empty, so that nothing is lost by saying so
+        return
+    if row.type not in ERASABLE:
+        raise ErasureRefusedError(
+            f"a record of type {row.type} is not a memory: the log could not be read without it",
+            field=row.id,
+        )
+    retired, _ = fold.standing(row.id, row.seq, fold.size)
+    if retired is None or retired == PENDING:
+        raise ErasureRefusedError(
+            "the record is current",
+            field=row.id,
+            hint="Only superseded or deleted records can be erased. Delete it first.",
+        )
+
+
+_ALL = Filter(retired=True, held=True)
+
+
+def is_unfinished(store: Store, bank: str) -> bool:
+    """Tell whether the store may still keep bytes of what was erased from a bank."""
+    with store.reading() as reader:
+        return UNFINISHED in reader.side(bank, UNFINISHED)
+
+
+def finish(store: Store, bank: str) -> int:
+    """Drop blobs that only erased records named, and rid the store's files of what was erased.
+
+    May be repeated at will; nothing happens where nothing is left to do.
+
+    Returns:
+        How many blobs were dropped.
+
+    Raises:
+        StoreError: If the store cannot be scrubbed now; what was erased is gone from the bank.
+    """
+    if not is_unfinished(store, bank):
+        return 0
+    with store.writing() as writing:
+        dropped = _drop_blobs(writing, bank)
+    store.scrub()
+    with store.writing() as writing:
+        writing.put_side(bank, {UNFINISHED: None})
+    return dropped
+
+
+def _drop_blobs(writing: Writer, bank: str) -> int:
+    """Drop what no record names any more, of the blobs that erased records named."""
+    asked = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
+    unnamed = set(asked)
+    for row in writing.scan(bank, _ALL) if asked else ():
+        unnamed -= blobs_named(row.body or b"")
+        if not unnamed:
+            break
+    for blob in sorted(unnamed):
+        writing.blobs.drop(bank, blob)
+    writing.put_side(bank, dict.fromkeys((BLOB + blob for blob in asked), None))
+    return len(unnamed)
+
+
+_REDACTABLE = frozenset(Component)
+
+
+def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
+    writing: Writer,
+    bank: str,
+    tree: ProvedTree | None,
+    fold: Fold,
+    records: Sequence[Logging],
+    forms: Mapping[str, bytes],
+    emptied: Emptied,
+) -> list[Row]:
+    """Return rows with the forms in the place of entries that redaction records speak of.
+
+    Args:
+        writing: The store, without the new records.
+        bank: The bank.
+        tree: The tree under what is there; None for a bank that is just founded.
+        fold: What the log says with the new records in it.
+        records: The new records and their values; those of other types are passed over.
+        forms: The canonical bytes of the redacted forms, by id.
+        emptied: What the commit empties; these are added to it.
+
+    Raises:
+        RedactionRefusedError: If an entry is not there, or is erased; or a form is missing, or is
+            not what the record says.
+    """
+    before = fold.size - len(records)
+    said, brought = dict[str, Redaction](), list[str]()
+    for place, one in enumerate(records, before):
+        if isinstance(one.model, Redaction):
+            if fold.batch_number(place):
+                brought.append(one.model.entry)
+            else:
+                said[one.model.entry] = one.model
+    _require_brought(writing, bank, fold, records, brought)
+    if said.keys() != forms.keys():
+        raise RedactionRefusedError("a redaction must be logged with its redacted form")
+    if not said:
+        return []
+    rows = [] if tree is None else writing.get(bank, list(said))
+    if tree is None or len(rows) < len(said):
+        raise RedactionRefusedError("the record to redact is not in the log")
+    require_leaves(tree, bank, rows)
+    for row in rows:
+        if fold.is_erased(row.id, fold.size) or row.type not in _REDACTABLE:
+            raise RedactionRefusedError(
+                "only memories that are present can be redacted", field=row.id
+            )
+    emptied.places.extend(row.seq for row in rows)
+    emptied.side.update(left_to_do(writing, bank, rows))
+    return [_replaced(fold, row, forms[row.id], said[row.id], before) for row in rows]
+
+
+def settled(
+    wanted: Iterable[tuple[str, bytes | None]], emptied: Mapping[str, bytes | None]
+) -> dict[str, bytes | None]:
+    """Return what is set beside the log: what is emptied goes, but for new sealed originals."""
+    side = dict(wanted)
+    kept = {name: value for name, value in side.items() if name.startswith(SEALED)}
+    return {**side, **emptied, **kept}
+
+
+def _require_brought(
+    writing: Writer, bank: str, fold: Fold, records: Sequence[Logging], brought: Sequence[str]
+) -> None:
+    """Require of what an import brought that it redacts nothing that is here already.
+
+    And that a memory that comes to a log which says in which form it has to stand comes in that.
+    """
+    if brought and writing.get(bank, list(brought)):
+        raise RedactionRefusedError("an import can redact only its own records")
+    for row in (one.row for one in records if one.row.type in _REDACTABLE):
+        result = fold.redacted(row.id, fold.size)
+        if result is not None and digest(row.body or b"") != result:
+            raise RedactionRefusedError(
+                "the memory was imported redacted, and cannot be imported in another form",
+                field=row.id,
+            )
+
+
+def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, before: int) -> None:
+    """Require that a whole entry may take the place of its form: only of one that was brought.
+
+    Its id says that it is what was logged. What was redacted here stays so.
+    """
+    last = fold.redaction(row.id, before)
+    if said.fields or last is None or not fold.batch_number(last[0]):
+        raise RedactionRefusedError(
+            "a full memory can replace a redacted one only if an import brought that one",
+            field=row.id,
+        )
+    if (model.id, str(model.__struct_config__.tag)) != (row.id, row.type):
+        raise RedactionRefusedError(
+            "it was logged with another type, which cannot change", field=row.id
+        )
+
+
+def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:
+    opened = opened_body(row, fold.redacted(row.id, before))
+    if opened is None:
+        raise RedactionRefusedError("the bytes of the entry do not verify", field=row.id)
+    try:
+        _, model = opened_form(body, said.result)
+        if model.nonce is None:
+            require_form_of(model, opened[1])
+        else:
+            _require_returned(fold, row, model, said, before)
+    except MalformedError as error:
+        raise RedactionRefusedError(error.message, field=error.field) from None
+    own = derive_row(model, seq=row.seq, at=row.at, body=body, batch=fold.batch_number(row.seq))
+    return own.changed(fold.standing(row.id, row.seq, fold.size))

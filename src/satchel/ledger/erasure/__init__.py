@@ -1,1 +1,0 @@
-"""Erasing records: what may be erased, what an erasure takes along, and what came back."""

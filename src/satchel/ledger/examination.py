@@ -1,0 +1,382 @@
+"""Looking at everything a store has of a bank: each record, column, index and node.
+
+A read proves what it hands out. What no read asks for, and what an index leaves out, is seen only
+here. Nothing is changed; ``repairing`` puts right what can be.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from satchel.crypto.log import Head, leaf_of
+from satchel.crypto.merkle import Frontier, ProvedTree, grown, leaf_position
+from satchel.crypto.redaction import opened_form
+from satchel.crypto.sealed_records import PREFIX, Sealed, digest, open_record
+from satchel.errors import InputError, SatchelError, StoreError, UnknownBankError, VerificationError
+from satchel.ledger.heads import believed_head, nodes_of
+from satchel.ledger.projection import FOLDED, Fact, Fold
+from satchel.ledger.proofs import ProvedRows
+from satchel.model.records import Model
+from satchel.ports.blobs import verified
+from satchel.ports.links import Linked
+from satchel.ports.rows import Row, derive_row
+from satchel.ports.store import BLOCK_BITS, Reader, Store
+from satchel.ports.vectors import Generation
+from satchel.stores.matching import is_searched
+
+TOGETHER = 256
+_MOST_SHOWN = 100
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the records done and the records there are."""
+
+
+class Flaw(StrEnum):
+    """What can be wrong."""
+
+    STRUCTURE = "structure"
+    """The database file itself is damaged."""
+
+    HEAD = "head"
+    """The signed head does not hold; nothing can be said of the rest."""
+
+    MISSING = "missing"
+    """A record that was logged is not there."""
+
+    LEAF = "leaf"
+    """Id, type or time of arrival are not those that were logged."""
+
+    BODY = "body"
+    """The bytes are not those of the record."""
+
+    NODE = "node"
+    """A stored node of the tree is wrong; it can be computed again."""
+
+    COLUMN = "column"
+    """A column says something else than the log; it can be derived again."""
+
+    RETURNED = "returned"
+    """A record that was erased has its bytes again; they are removed again."""
+
+    INDEX = "index"
+    """A record is not found by its id, links or words; they can be indexed again."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong."""
+
+    flaw: Flaw
+    seq: int | None
+    """Place in the log."""
+
+    message: str
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found."""
+
+    bank: str
+    size: int = 0
+    """Records in the log, by the head."""
+
+    counts: Counter[Flaw] = field(default_factory=Counter)
+    """How much of each is wrong."""
+
+    shown: list[Finding] = field(default_factory=list)
+    """The first hundred."""
+
+    places: dict[Flaw, list[int]] = field(default_factory=dict)
+    """All places in the log, for a repair."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.counts
+
+    def note(self, flaw: Flaw, message: str, seq: int | None = None) -> None:
+        """Add a finding."""
+        self.counts[flaw] += 1
+        if seq is not None:
+            self.places.setdefault(flaw, []).append(seq)
+        if len(self.shown) < _MOST_SHOWN:
+            self.shown.append(Finding(flaw, seq, message))
+
+    def withdraw(self, flaw: Flaw) -> None:
+        """Take all findings of one kind back."""
+        self.counts.pop(flaw, None)
+        self.places.pop(flaw, None)
+        self.shown = [one for one in self.shown if one.flaw is not flaw]
+
+
+def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Examination:
+    """Look at all of a bank, twice: the log first, then what is derived from it.
+
+    Raises:
+        UnknownBankError: If there is no such bank.
+        StoreBusyError: If it cannot be read now.
+    """
+    found = Examination(bank)
+    for message in store.check():
+        found.note(Flaw.STRUCTURE, message)
+    with store.reading() as reader:
+        stored = reader.head(bank)
+        if stored is None:
+            raise UnknownBankError(f"there is no bank {bank} here", file=store.name)
+        try:
+            head, frontier = believed_head(bank, stored)
+        except VerificationError as error:
+            found.note(Flaw.HEAD, error.message)
+            return found
+        found.size = head.size
+        tell = progress or (lambda _done, _all: None)
+        try:
+            log = _Log(reader, head, frontier, found)
+            for places, rows in blocks(reader, bank, range(head.size)):
+                log.look(places, rows)
+                tell(places.stop, 2 * head.size)
+            fold = log.finish()
+            if fold is not None:
+                made = Counter[Linked]()
+                for pairs in derived_blocks(reader, head, fold, range(head.size)):
+                    _examine_derived(reader, pairs, found)
+                    made.update({Linked(own.seq, link) for _, own in pairs for link in own.links})
+                    tell(head.size + pairs[-1][0].seq + 1, 2 * head.size)
+                there = Counter(reader.every_link(bank))
+                for seq in sorted({one.place for one in (there - made) + (made - there)}):
+                    found.note(Flaw.INDEX, "the index has other links than the record", seq)
+        except StoreError as error:
+            found.note(Flaw.STRUCTURE, error.message)
+    return found
+
+
+def blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
+    """Yield the rows of a stretch of the log, some hundred at a time, by their place."""
+    for start in range(places.start, places.stop, TOGETHER):
+        some = range(start, min(start + TOGETHER, places.stop))
+        yield some, {row.seq: row for row in reader.at(bank, some)}
+
+
+def opened_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | None:
+    """Return the record in a row if its bytes hold and are those of its id.
+
+    Args:
+        row: The row.
+        result: The hash of the form in which it has to stand, where it was redacted.
+    """
+    if row.body is None:
+        return None
+    try:
+        record, model = open_record(row.body) if result is None else opened_form(row.body, result)
+    except InputError:
+        return None
+    return (record, model) if record.id == row.id else None
+
+
+class _Log:
+    """The first look: at places, leaves, bytes and nodes.
+
+    Args:
+        reader: A view of the store.
+        head: What is believed.
+        frontier: The peaks under it.
+        found: Where to note what is wrong.
+    """
+
+    def __init__(self, reader: Reader, head: Head, frontier: Frontier, found: Examination) -> None:
+        self._reader = reader
+        self._head = head
+        self._found = found
+        self._tree = ProvedTree(frontier, nodes_of(reader, head.bank))
+        self._again = Frontier()
+        self._whole = True
+        self._wrong_nodes = 0
+        self._empty = list[tuple[int, str]]()
+        self._damaged = list[tuple[int, str, str]]()
+        self._facts = list[Fact]()
+
+    def look(self, places: range, rows: dict[int, Row]) -> None:
+        """Look at a stretch; stretches come in order."""
+        bank = self._head.bank
+        for seq in places:
+            if seq not in rows:
+                self._found.note(Flaw.MISSING, "a record is missing", seq)
+                self._whole = False
+        some = [rows[seq] for seq in places if seq in rows]
+        leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in some]
+        if self._whole:
+            nodes = grown(self._again, leaves)
+            self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
+        for row, leaf in zip(some, leaves, strict=True):
+            if not stands(self._tree, row.seq, leaf):
+                self._found.note(Flaw.LEAF, "not the record logged at this position", row.seq)
+            self._look_at_body(row)
+
+    def finish(self) -> Fold | None:
+        """Return what the log says, if all records that say so are there."""
+        found, head = self._found, self._head
+        if self._whole and PREFIX + self._again.root.hex() == head.root:
+            # All leaves are right, so what they could not be proved by is wrong.
+            found.withdraw(Flaw.LEAF)
+            if self._wrong_nodes:
+                found.note(Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong")
+        fold = Fold()
+        fold.take(self._facts, head.size)
+        for seq, identity in self._empty:
+            if not fold.is_erased(identity, head.size):
+                found.note(Flaw.BODY, "it is empty, but no erasure is logged", seq)
+        for seq, identity, found_there in self._damaged:
+            form = fold.redacted(identity, head.size)
+            if not fold.is_erased(identity, head.size) and form != found_there:
+                found.note(Flaw.BODY, "the bytes were changed", seq)
+        said = sum(head.counts.get(name, 0) for name in FOLDED)
+        return fold if len(self._facts) == said else None
+
+    def _look_at_body(self, row: Row) -> None:
+        logged = opened_body(row)
+        if row.body is None:
+            self._empty.append((row.seq, row.id))
+        elif logged is None:
+            self._damaged.append((row.seq, row.id, digest(row.body)))
+        elif row.type in FOLDED:
+            self._facts.append(Fact(row.seq, row.id, logged[1]))
+
+
+def _wrong_nodes(reader: Reader, bank: str, start: int, nodes: list[bytes]) -> int:
+    first = leaf_position(start)
+    stored = reader.nodes(bank, range(first, first + len(nodes)))
+    return sum(stored.get(place) != node for place, node in enumerate(nodes, first))
+
+
+def stands(tree: ProvedTree, seq: int, leaf: bytes) -> bool:
+    """Tell whether a leaf is in the tree at a place."""
+    try:
+        tree.require({seq: leaf})
+    except VerificationError:
+        return False
+    return True
+
+
+def derived_blocks(
+    reader: Reader, head: Head, fold: Fold, places: range
+) -> Iterator[list[tuple[Row, Row]]]:
+    """Yield rows as they are and as they should be, where bytes hold or were erased."""
+    for _, rows in blocks(reader, head.bank, places):
+        pairs = []
+        for row in sorted(rows.values(), key=attrgetter("seq")):
+            result = fold.redacted(row.id, head.size)
+            own, logged = row.erased(), opened_body(row, result)
+            batch, erased = fold.batch_number(row.seq), fold.is_erased(row.id, head.size)
+            if result is not None and logged is None and opened_body(row) is not None:
+                erased = True  # it is whole again, and the form cannot be made of that
+            if erased:
+                own = replace(own, batch=batch)
+            elif logged is not None:
+                body = logged[0].body
+                own = derive_row(logged[1], seq=row.seq, at=row.at, body=body, batch=batch)
+            if erased or logged is not None:
+                pairs.append((row, own.changed(fold.standing(row.id, row.seq, head.size))))
+        if pairs:
+            yield pairs
+
+
+def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examination) -> None:
+    misindexed = set(reader.misindexed(found.bank, [own for _, own in pairs]))
+    by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
+    for stored, own in pairs:
+        if own.body is None and stored.body is not None:
+            found.note(Flaw.RETURNED, "it was erased or redacted, but has its bytes again", own.seq)
+        elif stored.columns() != own.columns():
+            found.note(Flaw.COLUMN, "a column differs from the log", own.seq)
+        if by_id.get(own.id) != own.seq:
+            found.note(Flaw.INDEX, "it cannot be found by its ID", own.seq)
+        elif own.seq in misindexed or not reader.is_indexed(found.bank, own):
+            found.note(Flaw.INDEX, "it cannot be found by its links or words", own.seq)
+
+
+_BLOCK = 1 << BLOCK_BITS
+_HINT = "The store was changed by another program. See: satchel doctor --deep, and --repair."
+"""Called now and then with the records done and the records there are."""
+
+
+def audit(reader: Reader, view: ProvedRows, progress: Progress | None = None) -> None:
+    """Compare everything that a store holds of a bank with its log.
+
+    Args:
+        reader: A view of the store.
+        view: The bank in it.
+        progress: Told how far it is.
+
+    Raises:
+        VerificationError: Naming the first difference.
+        StoreError: If something cannot be read.
+    """
+    bank, size = view.head.bank, view.head.size
+    generations = reader.vectors.generations(bank)
+    frontier, links, searched = Frontier(), list[Linked](), set[int]()
+    for start in range(0, size, _BLOCK):
+        places = range(start, min(start + _BLOCK, size))
+        stored = sorted(reader.at(bank, places), key=attrgetter("seq"))
+        if not _are_logged(reader, bank, frontier, stored, places):
+            view.verified_columns(places)  # says which record is another one, if one is
+            raise VerificationError(
+                f"nodes of the tree over the records {start} to {places[-1]} are wrong", hint=_HINT
+            )
+        rows = view.require_rows(stored)
+        for place in reader.misindexed(bank, rows):
+            raise VerificationError(
+                f"record {place} cannot be found by its ID or words", hint=_HINT
+            )
+        searched.update(row.seq for row in rows if row.text and is_searched(row))
+        _require_vectors(reader, bank, generations, [row.id for row in rows])
+        links += {Linked(row.seq, link) for row in rows for link in row.links}
+        if progress is not None:
+            progress(places.stop, size)
+    if PREFIX + frontier.root.hex() != view.head.root:
+        raise VerificationError("the records are not the signed ones", hint=_HINT)
+    if sorted(reader.every_link(bank)) != sorted(links):
+        raise VerificationError("the link index does not match the records", hint=_HINT)
+    if set(reader.word_positions(bank)) != searched:
+        raise VerificationError("the word index does not match the records", hint=_HINT)
+    if any(generations.values()):
+        raise VerificationError("there are vectors without a record", hint=_HINT)
+    _require_blobs(reader, bank)
+
+
+def _are_logged(
+    reader: Reader, bank: str, frontier: Frontier, rows: Sequence[Row], places: range
+) -> bool:
+    """Tell whether rows are at all of some positions, and the stored nodes over them are right."""
+    if [row.seq for row in rows] != list(places):
+        return False
+    first = leaf_position(places.start)
+    nodes = grown(frontier, [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows])
+    stored = reader.nodes(bank, range(first, first + len(nodes)))
+    return len(stored) == len(nodes) and all(
+        stored.get(place) == node for place, node in enumerate(nodes, first)
+    )
+
+
+def _require_vectors(
+    reader: Reader, bank: str, generations: dict[Generation, int], ids: list[str]
+) -> None:
+    """Require that vectors can be read, and count them; nothing here can tell their numbers."""
+    for generation in generations:
+        generations[generation] -= len(reader.vectors.get(bank, generation, ids))
+
+
+def _require_blobs(reader: Reader, bank: str) -> None:
+    for blob, size in reader.blobs.listed(bank):
+        try:
+            read = sum(map(len, verified(reader.blobs.get(bank, blob), blob)))
+        except SatchelError as error:
+            raise VerificationError(
+                f"the bytes of a file cannot be read: {error.message}", field=blob, hint=_HINT
+            ) from None
+        if read != size:
+            raise VerificationError("a file has a different size", field=blob, hint=_HINT)

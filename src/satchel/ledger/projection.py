@@ -1,0 +1,503 @@
+"""The fold of a log: what its records say of others, as it was at any of its sizes.
+
+Whether a record is current, held or not yet visible is decided here alone, from status, source,
+receipt and erasure records that are proved to be in the log. A store keeps the outcome in columns
+to search by; they are compared with this and believed no further.
+
+An import is a batch: its ``source`` record, then groups, each a receipt that says how many records
+after it belong to the batch, then a receipt that closes it. Until then its records are invisible
+and its status records without effect; and again once a status says of its source record that the
+import is undone. Source: docs/spec/5-log.md, 5.8.
+"""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from satchel.ledger.records import Promotion, Said, Unchanged
+from satchel.model.records import Erasure, Model, Receipt, Redaction, Source, Status
+from satchel.model.type_info import resolved
+from satchel.ports.rows import HOLDS, PENDING, RETIRING, Standing
+from satchel.ports.store import Sweep, Was
+
+GROUP, CLOSED = "batch_group", "batch_closed"
+"""Actions of the receipts that make up a batch."""
+
+MOST_IN_GROUP = 1 << 16
+"""Records in one group of a batch; a receipt that says more counts for nothing."""
+
+FOLDED = frozenset({"status", "source", "receipt", "erasure", "redaction"})
+"""The types of the records that say something of others."""
+
+
+class Fact(NamedTuple):
+    """One record of the log that says something of others."""
+
+    seq: int
+    id: str
+    model: Model
+
+
+class Effect(NamedTuple):
+    """What new records change of those that were there."""
+
+    targets: list[str]
+    """Ids of the records whose standing may be another now."""
+
+    sweeps: list[Sweep]
+
+
+@dataclass(slots=True)
+class Batch:
+    """One import."""
+
+    source: str
+    """Id of its source record."""
+
+    number: int
+    """Place of that record; rows of the batch carry it."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    """First and last places of its records; what is between two is not of the batch."""
+
+    closed: int | None = None
+    """Place of the receipt that made it visible."""
+
+    def is_open(self, size: int) -> bool:
+        """Tell whether it was not closed yet when the log had ``size`` records."""
+        return self.closed is None or self.closed >= size
+
+
+class _Event(NamedTuple):
+    seq: int
+    state: str
+    batch: Batch | None
+    by: str | None = None
+    trust: str | None = None
+    """What a promotion raises to, where it says so."""
+
+    def place(self) -> int | None:
+        """Return the place from which it counts."""
+        return self.seq if self.batch is None else self.batch.closed
+
+
+class _SavedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    seq: int
+    state: str
+    batch: str | None = None
+    """Id of the import's source record."""
+
+    by: str | None = None
+    trust: str | None = None
+
+    @classmethod
+    def of(cls, event: _Event) -> "_SavedEvent":
+        source = None if event.batch is None else event.batch.source
+        return cls(event.seq, event.state, source, event.by, event.trust)
+
+    def event(self, batches: Mapping[str, Batch]) -> _Event:
+        batch = None if self.batch is None else batches[self.batch]
+        return _Event(self.seq, self.state, batch, self.by, self.trust)
+
+
+class _SavedBatch(msgspec.Struct, frozen=True, array_like=True):
+    source: str
+    number: int
+    spans: list[tuple[int, int]]
+    closed: int | None
+
+
+class SavedFold(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log says of its records, as it is saved."""
+
+    events: dict[str, msgspec.Raw]
+    """By the id of what they are said of; a reader decodes those that it asks for."""
+
+    replaced: dict[str, list[str]]
+    batches: list[_SavedBatch]
+    erased: dict[str, int]
+    redacted: dict[str, list[tuple[int, str]]]
+
+
+_STAYS = Standing(None, hold=False)
+
+
+class Fold:
+    """What a log says of its records; it only grows, so one serves views of all sizes."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Records of the log that were looked at."""
+
+        self._lock = threading.Lock()
+        self._events: dict[str, tuple[_Event, ...]] = {}
+        self._saved: dict[str, msgspec.Raw] = {}
+        """Events as they were saved, until they are asked for."""
+
+        self._replaced: dict[str, list[str]] = {}  # by what took their place
+        self._batches: dict[str, Batch] = {}
+        self._starts: list[int] = []
+        self._spans: list[tuple[int, Batch]] = []
+        self._erased: dict[str, int] = {}
+        self._redacted: dict[str, list[tuple[int, str]]] = {}
+
+    def saved(self, size: int) -> SavedFold:
+        """Return what the first ``size`` records say, to begin with another time."""
+        with self._lock:
+            events = dict(self._saved)
+            for target, said in list(self._events.items()):
+                counted = [_SavedEvent.of(event) for event in said if event.seq < size]
+                events.pop(target, None)
+                if counted:
+                    events[target] = msgspec.Raw(msgspec.msgpack.encode(counted))
+            return SavedFold(
+                events=events,
+                replaced={by: list(targets) for by, targets in self._replaced.items()},
+                batches=[
+                    _SavedBatch(
+                        batch.source,
+                        batch.number,
+                        [span for span in batch.spans if span[0] <= size],
+                        None if batch.is_open(size) else batch.closed,
+                    )
+                    for batch in self._batches.values()
+                    if batch.number < size
+                ],
+                erased={name: seq for name, seq in self._erased.items() if seq < size},
+                redacted={
+                    name: [one for one in said if one[0] < size]
+                    for name, said in self._redacted.items()
+                },
+            )
+
+    @classmethod
+    def restored(cls, saved: SavedFold, size: int) -> "Fold":
+        """Return a fold that has taken the first ``size`` records, from what was saved of them."""
+        fold = cls()
+        fold.size = size
+        fold._saved, fold._replaced = saved.events, saved.replaced
+        fold._erased, fold._redacted = saved.erased, saved.redacted
+        for one in saved.batches:
+            batch = Batch(one.source, one.number, one.spans, one.closed)
+            fold._batches[one.source] = batch
+            fold._spans += [(last, batch) for _, last in one.spans]
+        fold._spans.sort(key=lambda span: span[0])
+        fold._starts = sorted(first for one in saved.batches for first, _ in one.spans)
+        return fold
+
+    def _events_of(self, identity: str) -> tuple[_Event, ...]:
+        """Return what was said of a record, as far as the log was looked at."""
+        events = self._events.get(identity)
+        if events is None:
+            raw = self._saved.get(identity)
+            if raw is None:
+                return ()
+            found = msgspec.msgpack.decode(raw, type=resolved(list[_SavedEvent]))
+            made = tuple(one.event(self._batches) for one in found)
+            # Whoever took something of it meanwhile has these as well.
+            events = self._events.setdefault(identity, made)
+        return events
+
+    def _all_said(self) -> list[tuple[str, tuple[_Event, ...]]]:
+        """Return all that was said of records."""
+        for target in self._saved:
+            self._events_of(target)
+        return list(self._events.items())
+
+    def take(self, facts: Iterable[Fact], size: int) -> Effect:
+        """Take what is said in the records up to ``size``, and return what that changes.
+
+        Args:
+            facts: All records of the types ``FOLDED`` from ``self.size`` on, in order; what was
+                taken before may come again.
+            size: How long the log is with them.
+        """
+        effect = Effect([], [])
+        with self._lock:
+            for fact in facts:
+                if fact.seq >= self.size:
+                    self._take(fact, effect)
+            self.size = max(self.size, size)
+        return effect
+
+    def forget_from(self, size: int) -> None:
+        """Forget what was taken from a place on: it was not committed in the end."""
+        with self._lock:
+            kept = {
+                target: tuple(event for event in events if event.seq < size)
+                for target, events in list(self._events.items())
+            }
+            self._events = {target: events for target, events in kept.items() if events}
+            self._erased = {name: seq for name, seq in self._erased.items() if seq < size}
+            for name, said in list(self._redacted.items()):
+                self._redacted[name] = [one for one in said if one[0] < size]
+            while self._starts and self._starts[-1] > size:  # its receipt is one before
+                self._starts.pop()
+                self._spans.pop()[1].spans.pop()
+            for batch in list(self._batches.values()):
+                if batch.number >= size:
+                    del self._batches[batch.source]
+                elif batch.closed is not None and batch.closed >= size:
+                    batch.closed = None
+            self.size = size
+
+    def standing(self, identity: str, seq: int, size: int) -> Standing:
+        """Return what a record was when the log had ``size`` records."""
+        batch = self._batch_at(seq)
+        events = self._all_events(identity, seq)
+        if batch is None and not events:
+            return _STAYS
+        retired, hold = None, False
+        for place, _, state in sorted(self._counted(events, size)):
+            if state in RETIRING and retired is None:
+                retired = place
+            elif state == "restored":
+                retired = None
+            hold = HOLDS.get(state, hold)
+        if retired is None and batch is not None and batch.is_open(size):
+            retired = PENDING
+        return Standing(retired, hold)
+
+    def said(self, identity: str, seq: int, size: int) -> list[Said]:
+        """Return what was said of a record when the log had ``size`` records, in order."""
+        events = self._events_of(identity)
+        batch = self._batch_at(seq)
+        if batch is not None:
+            events += self._events_of(batch.source)
+        found = (Said(event.place() or 0, event.seq, event.state, event.by) for event in events)
+        counted = {(place, seq) for place, seq, _ in self._counted(events, size)}
+        return sorted(said for said in found if said[:2] in counted)
+
+    def versions(self, identity: str, size: int) -> set[str]:
+        """Return the ids of all records that took one another's place, up to and from one."""
+        found, waiting = {identity}, [identity]
+        while waiting:
+            one = waiting.pop()
+            before = [each for each in self._replaced.get(one, ()) if one in self._by(each, size)]
+            new = {*before, *self._by(one, size)} - found
+            found |= new
+            waiting += new
+        return found
+
+    def _by(self, identity: str, size: int) -> set[str]:
+        """Return what took the place of a record."""
+        events = [event for event in self._events_of(identity) if event.by is not None]
+        counted = {seq for _, seq, _ in self._counted(events, size)}
+        return {event.by for event in events if event.by is not None and event.seq in counted}
+
+    def is_same(self, was: Unchanged, size: int, changing: AbstractSet[str] = frozenset()) -> bool:
+        """Tell whether nothing was said since of what somebody builds on.
+
+        Args:
+            was: What was seen.
+            size: How long the log is now.
+            changing: Ids of records of which something is about to be said.
+        """
+        for identity, seq in was.records:
+            batch = self._batch_at(seq)
+            if identity in changing or (batch is not None and batch.source in changing):
+                return False
+            if self.standing(identity, seq, was.size) != self.standing(identity, seq, size):
+                return False
+        return True
+
+    def promotions(self, identity: str, size: int) -> list[Promotion]:
+        """Return what had raised the trust in a record when the log had ``size`` records."""
+        return [
+            Promotion(event.trust, 0 if event.batch is None else event.batch.number)
+            for event in self._events_of(identity)
+            if event.state == "promoted" and self._counts(event, size)
+        ]
+
+    def retired_since(self, size: int) -> list[str]:
+        """Return ids of what a status may have retired after the first ``size`` records.
+
+        The newest status first. An import that was taken back is named by its source record.
+        """
+        found = {
+            target: event.seq
+            for target, events in self._all_said()
+            for event in events
+            if event.state in RETIRING and not self._counts(event, size)
+        }
+        return sorted(found, key=lambda target: -found[target])
+
+    def batch_number(self, seq: int) -> int:
+        """Return the number of the batch that a place belongs to; 0 for none."""
+        batch = self._batch_at(seq)
+        return 0 if batch is None else batch.number
+
+    def batch(self, source: str) -> Batch | None:
+        """Return the batch of a source record."""
+        return self._batches.get(source)
+
+    def batches(self) -> list[Batch]:
+        """Return the imports, in the order in which they began."""
+        with self._lock:
+            return sorted(self._batches.values(), key=attrgetter("number"))
+
+    def is_undone(self, batch: Batch, size: int) -> bool:
+        """Tell whether an import was taken back when the log had ``size`` records."""
+        undone = False
+        for event in self._events_of(batch.source):
+            if event.batch is None and event.seq < size:
+                undone = (undone or event.state in RETIRING) and event.state != "restored"
+        return undone
+
+    def is_erased(self, identity: str, size: int) -> bool:
+        """Tell whether a record that was erased says so when the log had ``size`` records."""
+        return self._erased.get(identity, size) < size
+
+    def redaction(self, identity: str, size: int) -> tuple[int, str] | None:
+        """Return the place of a record's last redaction, and the hash of its form."""
+        said = self._redacted.get(identity, ())
+        return next((one for one in reversed(said) if one[0] < size), None)
+
+    def redacted(self, identity: str, size: int) -> str | None:
+        """Return the hash of the form in which a record stands; None for one that is whole."""
+        found = self.redaction(identity, size) if self._redacted else None
+        return None if found is None else found[1]
+
+    @property
+    def has_erasures(self) -> bool:
+        """Whether anything was erased, as far as the log was looked at."""
+        return bool(self._erased)
+
+    def erased_at(self, identity: str) -> int | None:
+        """Return the place of the record by which a record was erased."""
+        return self._erased.get(identity)
+
+    def retirement(self, identity: str, seq: int, size: int) -> Said | None:
+        """Return what retired a record when the log had ``size`` records; None while it stands."""
+        found = None
+        for said in self.said(identity, seq, size):
+            if said.state in RETIRING:
+                found = found or said
+            elif said.state == "restored":
+                found = None
+        return found
+
+    def said_of(self, identity: str, size: int) -> list[int]:
+        """Return the places of the status records that name a record, where they count."""
+        return [seq for _, seq, _ in sorted(self._counted(self._events_of(identity), size))]
+
+    def open_spans(self, size: int) -> list[tuple[int, int]]:
+        """Return first and last places of stretches with all records that are not visible yet.
+
+        The receipts between two groups of one import are in them as well.
+        """
+        found: list[tuple[int, int]] = []
+        for (last, batch), first in zip(self._spans, self._starts, strict=True):
+            if first < size and batch.is_open(size):
+                if found and found[-1][1] == first - 2:
+                    first = found.pop()[0]  # noqa: PLW2901 - one stretch
+                found.append((first, last))
+        return found
+
+    def _all_events(self, identity: str, seq: int) -> tuple[_Event, ...]:
+        """Return what was said of a record, and of the import that it came with."""
+        batch = self._batch_at(seq)
+        events = self._events_of(identity)
+        return events if batch is None else events + self._events_of(batch.source)
+
+    def _take(self, fact: Fact, effect: Effect) -> None:
+        seq, identity, model = fact
+        batch = self._batch_at(seq)
+        if isinstance(model, Status):
+            event = _Event(seq, model.state, batch, model.by, _named_trust(model))
+            self._events[model.target] = (*self._events_of(model.target), event)
+            if model.by is not None:
+                self._replaced.setdefault(model.by, []).append(model.target)
+            if batch is None:
+                effect.targets.append(model.target)
+                self._sweep(model.target, event, effect)
+        elif isinstance(model, Erasure):
+            self._erased.setdefault(model.entry, seq)
+        elif isinstance(model, Redaction):  # also with an import, for a form that it brings
+            self._redacted.setdefault(model.entry, []).append((seq, model.result))
+        elif batch is not None:
+            return
+        elif isinstance(model, Source):
+            self._batches.setdefault(identity, Batch(identity, seq))
+        elif isinstance(model, Receipt):
+            self._take_receipt(seq, model, effect)
+
+    def _take_receipt(self, seq: int, receipt: Receipt, effect: Effect) -> None:
+        batch = self._batches.get(str(receipt.result.get("source")))
+        if batch is None or batch.closed is not None:
+            return
+        count = _count(receipt.result.get("records"))
+        if receipt.action == GROUP and count:
+            batch.spans.append((seq + 1, seq + count))
+            self._spans.append((seq + count, batch))  # first: a reader finds it by its start
+            self._starts.append(seq + 1)
+        elif receipt.action == CLOSED:
+            batch.closed = seq
+            effect.sweeps.extend(Sweep(*span, Was.PENDING, retired=None) for span in batch.spans)
+            effect.targets.extend(self._targets(batch))
+            for target in self._targets(batch):
+                for event in self._events[target]:
+                    if event.batch is batch:
+                        self._sweep(target, event, effect)
+
+    def _targets(self, batch: Batch) -> list[str]:
+        """Return the records that an import says something of."""
+        return [
+            target
+            for target, events in self._all_said()
+            if any(event.batch is batch for event in events)
+        ]
+
+    def _sweep(self, source: str, event: _Event, effect: Effect) -> None:
+        """Note what a status of a whole import changes."""
+        batch = self._batches.get(source)
+        if batch is None:
+            return
+        if batch.closed is not None:
+            effect.targets.extend(self._targets(batch))
+        for span in batch.spans:
+            if event.state in RETIRING:
+                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.place()))
+                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.place()))
+            elif event.state == "restored":
+                again = None if batch.closed is not None else PENDING
+                effect.sweeps.append(Sweep(*span, Was.RETIRED, retired=again))
+            elif event.state in HOLDS:
+                effect.sweeps.append(Sweep(*span, None, hold=HOLDS[event.state]))
+
+    def _counted(self, events: Iterable[_Event], size: int) -> Iterator[tuple[int, int, str]]:
+        """Yield what is in force at a size: the place from which it is, its own, and the state."""
+        for event in events:
+            place = event.place()
+            if place is not None and self._counts(event, size):
+                yield place, event.seq, event.state
+
+    def _counts(self, event: _Event, size: int) -> bool:
+        place = event.place()
+        if place is None or place >= size:
+            return False
+        return event.batch is None or not self.is_undone(event.batch, size)
+
+    def _batch_at(self, seq: int) -> Batch | None:
+        found = bisect_right(self._starts, seq) - 1
+        if found < 0:
+            return None
+        last, batch = self._spans[found]
+        return batch if seq <= last else None
+
+
+def _named_trust(status: Status) -> str | None:
+    trust = status.metadata.get("trust") if status.state == "promoted" else None
+    return trust if isinstance(trust, str) else None
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_IN_GROUP:
+        return value
+    return 0

@@ -1,0 +1,419 @@
+"""Proving the rows of a store: each was logged, and has the columns that it has to have."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from operator import attrgetter
+from typing import Final
+
+from msgspec.structs import replace as row_replace
+
+from satchel.crypto.merkle import ProvedTree
+from satchel.crypto.sealed_records import PREFIX, Sealed, hash_without_id
+from satchel.errors import StoreError, VerificationError
+from satchel.ledger.columns import COUNTED, VerifiedColumns, columns_of, require_standing
+from satchel.ledger.heads import (
+    TrustedHead,
+    records_of,
+    require_leaves,
+    require_logged,
+    require_types,
+)
+from satchel.ledger.records import Likely, Logged, misled
+from satchel.model.records import Model
+from satchel.ports.links import Kinds, Linked, Walked
+from satchel.ports.rows import PENDING, Filter, Link, Row, derive_row
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, Reader
+
+
+class Erased:
+    """What was erased from a bank, by its log and by what this machine remembers.
+
+    Args:
+        found: The bank as it is read.
+        removed: Sorted places that were erased on this machine, as its witness has them.
+    """
+
+    def __init__(self, found: TrustedHead, removed: Sequence[int]) -> None:
+        self._fold, self._size = found.fold, found.head.size
+        # From where the log was taken up again it has other records, which nobody removed.
+        given_up = found.verdict.given_up
+        end = given_up.size if given_up is not None else self._size
+        self.removed = removed[: bisect_left(removed, end)]
+
+    def __contains__(self, row: object) -> bool:
+        """Tell whether the log says of a row's record that it was erased."""
+        return isinstance(row, Row) and self._fold.is_erased(row.id, self._size)
+
+    def require_reason(self, row: Row) -> None:
+        """Require that the log says why a row is empty.
+
+        Raises:
+            VerificationError: If it does not.
+        """
+        if row not in self:
+            raise VerificationError(
+                f"record {row.seq} is empty, but no erasure is logged",
+                hint="The store was changed by another program. See: satchel doctor.",
+            )
+
+    def require_kept(self, row: Row) -> None:
+        """Refuse the bytes of a record that was erased, by the log or on this machine.
+
+        Raises:
+            VerificationError: If it was.
+        """
+        if self._fold.has_erasures and row in self:
+            raise VerificationError(
+                f"record {row.seq} was erased, but has its bytes again",
+                hint="The store was changed by another program. See: satchel doctor --repair.",
+            )
+        at = bisect_left(self.removed, row.seq) if self.removed else 0
+        redacted = self._fold.redacted(row.id, self._size)
+        if redacted is None and at < len(self.removed) and self.removed[at] == row.seq:
+            raise VerificationError(
+                f"record {row.seq} was erased or redacted on this machine, and the rolled-back "
+                "store has it again",
+                hint="An owner can erase it again: satchel bank accept-loss.",
+            )
+
+
+_TOGETHER, _FEW = 256, 10
+
+_MOST_LINKED = 50_000
+"""Records whose links are kept in memory for one view, as proved."""
+
+_ALL = Filter(retired=True, held=True)
+_CURRENT = Filter()
+
+
+class ProvedRows:
+    """The records of a bank: what a store nominates is proved before it is handed out."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        found: TrustedHead,
+        tree: ProvedTree,
+        removed: Sequence[int],
+        columns: VerifiedColumns,
+        stamp: int,
+    ) -> None:
+        self.head: Final = found.head
+        """The head that everything here is proved by."""
+        self.signed: Final = found.stored.signed
+        """The same head with its signature, as canonical JSON."""
+        self.standing: Final = found.verdict.standing
+        """Whether the bank is this machine's own, or untrusted."""
+        self.notes: Final = found.verdict.notes
+        """Sentences for whoever reads: what this machine saw of the bank and was given up."""
+        self.authority: Final = found.authority
+        """Whose bank it is, and what its owners decided."""
+        self._reader = reader
+        self._tree = tree
+        self._fold = found.fold
+        self._bank = found.head.bank
+        self._sources: dict[int, Logged | None] = {}
+        self._linked: dict[int, tuple[Link, ...]] = {}
+        self._erased = Erased(found, removed)
+        self._columns = columns
+        self._stamp = stamp
+
+    def get(self, ids: Sequence[str]) -> dict[str, Logged]:
+        """Return records by id; those that are not here, or erased, are left out.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+        """
+        rows, wanted = self._reader.get(self._bank, ids), set(ids)
+        for row in rows:
+            if row.id not in wanted:  # the index of ids led to another record
+                raise misled(row)
+        return {logged.record.id: logged for logged in self._proved(rows)}
+
+    def at(self, places: Sequence[int]) -> list[Logged]:
+        """Return the records at places of the log, in its order; those not to be seen are left out.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+        """
+        rows = self._reader.at(self._bank, places)
+        return self._proved(sorted(rows, key=attrgetter("seq")))
+
+    def scan(
+        self,
+        wanted: Filter = _ALL,
+        *,
+        after: int = -1,
+        likely: Likely | None = None,
+        complete: bool = True,
+    ) -> Iterator[Logged]:
+        """Yield the records that a filter wants, in the order of the log.
+
+        Args:
+            wanted: Which.
+            after: Start after this place.
+            likely: Tells by the bytes of a record whether the caller could want it; only with a
+                filter that wants records of some sort. What is skipped is hashed and not decoded.
+            complete: False where a record that the store skips does no harm: what is made of the
+                records only nominates.
+
+        None can be hidden. Where the filter wants records of all sorts, each position that the
+        store skips has to have a reason in the log; else the columns that the filter asks for are
+        verified in every row.
+
+        Raises:
+            VerificationError: If one is not what was logged, or is hidden.
+        """
+        if complete and not wanted.is_plain:
+            self._require_columns(wanted, first=after + 1, by_bytes=likely is not None)
+        rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
+        if likely is not None:
+            rows = (row for row in rows if not is_unlikely(row, likely))
+        while some := list(islice(rows, _TOGETHER)):
+            if wanted.is_plain:
+                there, end = {row.seq for row in some}, some[-1].seq
+                self._explain([seq for seq in range(place, end) if seq not in there], wanted)
+                place = end + 1
+            for logged in self._proved(some):
+                shown = self._as_of(logged, wanted)
+                if wanted.matches(shown.row) and shown.row.retired != PENDING:
+                    yield shown
+                elif wanted.as_of is None:
+                    raise misled(logged.row)
+        if wanted.is_plain:
+            end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+            self._explain(range(place, end), wanted)
+
+    def current(self, slot: str) -> Logged | None:
+        """Return the current record of a slot."""
+        self.require_columns("slot")
+        row = self._reader.current(self._bank, slot)
+        found = [] if row is None else self._proved([row])
+        if found and (found[0].row.slot != slot or found[0].row.retired is not None):
+            raise misled(found[0].row)
+        return found[0] if found else None
+
+    def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
+        """Yield the records with a link that starts, or ends, at a record's id.
+
+        That none is missing is verified where ``require_columns`` was asked for ``LINKS`` before.
+        """
+        rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
+        for logged in self._proved(rows):
+            ends = [link.target if incoming else link.source for link in logged.row.links]
+            if end not in ends:
+                raise misled(logged.row)
+            yield logged
+
+    def links(
+        self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
+    ) -> list[Linked]:
+        """Return the links that start, or end, at names, as ``ports.traversal.Walked.links``.
+
+        The record that makes each is verified. That none is missing is not: who lists links asks
+        ``require_columns`` for ``LINKS`` before, and who only nominates by them does not.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+            StoreError: If the store cannot be walked.
+        """
+        if not isinstance(self._reader, Walked):
+            raise StoreError("links of this store cannot be followed")
+        if self._columns.is_sparing(self, self._stamp) and not self._has_links(ends, incoming):
+            return []  # whatever the standing of records is
+        self.require_columns()
+        found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
+        made = self._links_made({linked.place for linked in found})
+        for place, link in found:
+            if link not in made.get(place, ()):
+                raise _mislinked(place)
+        return found
+
+    def _has_links(self, ends: Sequence[str], incoming: bool) -> bool:  # noqa: FBT001 - as there
+        neighbours = partial(self._reader.neighbours, self._bank, incoming=incoming)
+        return any(True for end in ends for _ in neighbours(end))
+
+    def require_columns(self, *names: str) -> None:
+        """Require that columns of all rows are what the records say, and their standing the log's.
+
+        Args:
+            names: Names of columns of ``Row``, or ``columns.LINKS`` for the index of links.
+
+        Raises:
+            VerificationError: Naming a row whose columns are not.
+        """
+        self._columns.require(self, frozenset(names), self._stamp)
+
+    def require_excluded(self, rows: Iterable[Row]) -> None:
+        """Require the standing of rows that a question leaves out for what their columns say.
+
+        Raises:
+            VerificationError: If the log does not say so of one.
+        """
+        marked = [
+            Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
+            for row in rows
+            if row.retired is not None or row.hold
+        ]
+        self._columns.require_met(self, marked, self._stamp)
+
+    def _require_columns(
+        self,
+        wanted: Filter,
+        *,
+        first: int = 0,
+        by_bytes: bool = False,
+        standing: bool = True,
+    ) -> None:
+        """Require that the columns hold by which a filter looks for records.
+
+        Args:
+            wanted: The filter.
+            first: Position from which on.
+            by_bytes: Whether records are skipped by their bytes, which are those of their id.
+            standing: As ``VerifiedColumns.require`` takes it.
+        """
+        if wanted.types is not None and wanted.types <= COUNTED:
+            self._columns.require_types(self, wanted.types, self._stamp, first=first)
+        names = columns_of(wanted) | ({"id"} if by_bytes else set())
+        self._columns.require(self, names, self._stamp, first=first, standing=standing)
+
+    def column_blocks(
+        self,
+        names: Sequence[str],
+        first: int,
+        end: int | None,
+        *,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
+    ) -> Iterable[ColumnBlock]:
+        """Return columns of rows as they are stored, see ``Reader.column_blocks``."""
+        return self._reader.column_blocks(
+            self._bank, names, first=first, end=end, bits=bits, marked=marked
+        )
+
+    def require_counted(self, types: frozenset[str]) -> None:
+        """Require that all records of types are there, by their leaves and the head's counts."""
+        require_types(self._reader, self.head, self._tree, types)
+
+    def require_standing(self, marked: Sequence[Marked]) -> None:
+        """Require that the log calls these rows what their columns call them."""
+        require_standing(marked, self.head, self._fold, self._tree)
+
+    def stored_links(self) -> Iterable[Linked]:
+        """Return the index of links as it is stored."""
+        return self._reader.every_link(self._bank)
+
+    def verified_columns(self, places: Sequence[int]) -> list[Row]:
+        """Return the rows at positions, derived from their records, if the store has the same.
+
+        Raises:
+            VerificationError: If it has not.
+        """
+        return self._own_rows(self._at(places))
+
+    def require_rows(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows of an audit, derived from their records, if they are the same.
+
+        Their leaves are not proved: an audit computes the whole tree.
+
+        Raises:
+            VerificationError: If one is not, or was erased and has its bytes again.
+        """
+        for row in rows:
+            if row.body is not None:
+                self._erased.require_kept(row)
+        return self._own_rows(rows)
+
+    def _own_rows(self, rows: Sequence[Row]) -> list[Row]:
+        own = list[Row]()
+        for row, logged in zip(rows, records_of(rows, self._redacted), strict=True):
+            if logged is not None:
+                own.append(self._derived(row, *logged))
+                continue
+            self._erased.require_reason(row)
+            empty = row_replace(row.erased(), batch=self._fold.batch_number(row.seq))
+            empty = empty.changed(self._fold.standing(row.id, row.seq, self.head.size))
+            if row.columns() != empty.columns():
+                raise misled(row)
+            own.append(empty)
+        return own
+
+    def _links_made(self, places: set[int]) -> dict[int, tuple[Link, ...]]:
+        """Return what current records link, proved; a walk meets each of them from both ends."""
+        if len(self._linked) + len(places) > _MOST_LINKED:
+            self._linked.clear()
+        places -= self._linked.keys()
+        for logged in self.at(sorted(places)) if places else ():
+            is_current = _CURRENT.nominates(logged.row)
+            self._linked[logged.seq] = logged.row.links if is_current else ()
+        return self._linked
+
+    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
+        """Prove rows, and leave out what nobody sees."""
+        found = require_logged(self._tree, self._bank, rows, self._redacted)
+        proved = []
+        for row, logged in zip(rows, found, strict=True):
+            if logged is None:
+                self._erased.require_reason(row)
+                continue
+            self._erased.require_kept(row)
+            own = self._derived(row, *logged)
+            if pending or own.retired != PENDING:
+                proved.append(Logged(*logged, own))
+        return proved
+
+    def _redacted(self, row: Row) -> str | None:
+        return self._fold.redacted(row.id, self.head.size)
+
+    def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
+        """Return the columns of a record, and refuse a store that has others."""
+        batch = self._fold.batch_number(row.seq)
+        own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
+        own = own.changed(self._fold.standing(record.id, row.seq, self.head.size))
+        if row.columns() != own.columns():
+            raise misled(row)
+        return own
+
+    def _as_of(self, logged: Logged, wanted: Filter) -> Logged:
+        if wanted.as_of is None:
+            return logged
+        size = min(wanted.as_of, self.head.size)
+        then = self._fold.standing(logged.record.id, logged.seq, size)
+        return replace(logged, row=logged.row.changed(then))
+
+    def _explain(self, places: Sequence[int], wanted: Filter) -> None:
+        """Require that records were left out for what the log says of them."""
+        size = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+        for start in range(0, len(places), _TOGETHER):
+            for row in self._at(places[start : start + _TOGETHER]):
+                then = row.changed(self._fold.standing(row.id, row.seq, size))
+                if wanted.matches(then):
+                    raise misled(row)
+
+    def _at(self, places: Sequence[int]) -> list[Row]:
+        """Return the rows at places, proved to be the ones that were logged there."""
+        rows = sorted(self._reader.at(self._bank, places), key=attrgetter("seq"))
+        if [row.seq for row in rows] != list(places):
+            raise VerificationError(
+                "records are missing", hint="The store was changed by another program."
+            )
+        require_leaves(self._tree, self._bank, rows)
+        return rows
+
+
+def is_unlikely(row: Row, likely: Likely) -> bool:
+    """Tell whether a row can be skipped: its bytes are those of its id, and not wanted."""
+    if row.body is None or likely(row.body):
+        return False
+    return row.id == PREFIX + hash_without_id(row.body, row.id).hex()
+
+
+def _mislinked(place: int) -> VerificationError:
+    return VerificationError(
+        f"the index has links that record {place} does not have",
+        hint="The store was changed by another program. See: satchel doctor.",
+    )

@@ -1,0 +1,179 @@
+"""Putting a store right: what is derived is derived again, what is damaged is set aside.
+
+Nothing is deleted. The bytes of a record that no longer hold go to the store's side as they are
+(``damaged/PLACE``), and the log says by a signed erasure record that the memory is lost. What
+cannot be put right, a record that is gone or a head that does not hold, is left as it is: that is
+a case for a backup.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from satchel.crypto.log import Head, leaf_of
+from satchel.crypto.merkle import Frontier, ProvedTree, grown, leaf_position
+from satchel.crypto.sealed_records import open_record, seal
+from satchel.errors import InputError, StoreDamagedError
+from satchel.ledger.examination import (
+    Examination,
+    Flaw,
+    Progress,
+    blocks,
+    derived_blocks,
+    examine,
+    opened_body,
+    stands,
+)
+from satchel.ledger.heads import believed_head, nodes_of
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.projection import FOLDED, Fact, Fold
+from satchel.model.records import Erasure
+from satchel.ports.rows import Row
+from satchel.ports.store import Reader, Store, Writer
+
+DAMAGED = "damaged/"
+"""Start of the names under which damaged bytes are kept beside the log."""
+
+REASON = "damaged: the bytes no longer match the ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was done."""
+
+    before: Examination
+    after: Examination
+    lost: tuple[int, ...]
+    """Places of records whose bytes were set aside."""
+
+
+def repair(store: Store, ledger: Ledger, *, at: str, progress: Progress | None = None) -> Repair:
+    """Put right what can be, and say what is lost.
+
+    Args:
+        store: Where the bank is.
+        ledger: The bank in it, with a key that may add to it.
+        at: The present moment.
+        progress: Told of each examination, before and after.
+
+    Raises:
+        StoreDamagedError: If nothing can be put right: the head does not hold, or a record that
+            says something of others is gone. Nothing was changed then.
+        ReadOnlyStoreError: If no key may sign here.
+    """
+    before = examine(store, ledger.bank, progress=progress)
+    if before.is_sound:
+        return Repair(before, before, ())
+    if before.counts[Flaw.HEAD] or before.counts[Flaw.MISSING]:
+        raise _hopeless(store, before.shown[0].message)
+    with store.writing() as writing:
+        head, fold = _derive_again(store, writing, ledger.bank, before)
+    if before.counts[Flaw.RETURNED]:
+        store.scrub()
+    lost = _set_aside(store, ledger, head, fold, at)
+    return Repair(before, examine(store, ledger.bank, progress=progress), lost)
+
+
+def _derive_again(
+    store: Store, writing: Writer, bank: str, found: Examination
+) -> tuple[Head, Fold]:
+    stored = writing.head(bank)
+    if stored is None:
+        raise _hopeless(store, "it is missing")
+    head, frontier = believed_head(bank, stored)
+    tree = ProvedTree(frontier, nodes_of(writing, bank))
+    if found.counts[Flaw.NODE]:
+        _put_nodes(writing, head)
+        tree = ProvedTree(frontier, nodes_of(writing, bank))
+    if wrong := found.places.get(Flaw.LEAF):
+        logged = [row for seq in wrong for row in _as_logged(writing, tree, bank, seq)]
+        writing.rewrite(bank, logged)
+    facts = [
+        Fact(row.seq, row.id, opened[1])
+        for _, rows in blocks(writing, bank, range(head.size))
+        for row in (rows[seq] for seq in sorted(rows))
+        if row.type in FOLDED and (opened := opened_body(row)) is not None
+    ]
+    if len(facts) != sum(head.counts.get(name, 0) for name in FOLDED):
+        raise _hopeless(store, "records about other records are missing")
+    fold = Fold()
+    fold.take(facts, head.size)
+    writing.rewrite(bank, _wrong_rows(writing, head, fold))
+    return head, fold
+
+
+def _put_nodes(writing: Writer, head: Head) -> None:
+    frontier = Frontier()
+    for places, rows in blocks(writing, head.bank, range(head.size)):
+        ordered = [rows[seq] for seq in places]
+        leaves = [leaf_of(head.bank, row.seq, row.type, row.id, row.at) for row in ordered]
+        writing.put_nodes(head.bank, leaf_position(places.start), grown(frontier, leaves))
+
+
+def _as_logged(reader: Reader, tree: ProvedTree, bank: str, seq: int) -> Iterator[Row]:
+    """Yield a row with the id, type and time that were logged, where these can be found again.
+
+    The bytes tell id and type; the time is its own or that of a record next to it, which came
+    with the same commit.
+    """
+    rows = {row.seq: row for row in reader.at(bank, [seq - 1, seq, seq + 1])}
+    row = rows.get(seq)
+    if row is None or row.body is None:
+        return
+    kind, identity = row.type, row.id
+    with suppress(InputError):
+        record, _ = open_record(row.body)
+        kind, identity = record.type, record.id
+    for place in (seq, seq - 1, seq + 1):
+        at = rows[place].at if place in rows else row.at
+        if stands(tree, seq, leaf_of(bank, seq, kind, identity, at)):
+            yield replace(row, id=identity, type=kind, at=at)
+            return
+
+
+def _wrong_rows(writing: Writer, head: Head, fold: Fold) -> Iterator[Row]:
+    for pairs in derived_blocks(writing, head, fold, range(head.size)):
+        by_id = {row.id: row.seq for row in writing.get(head.bank, [own.id for _, own in pairs])}
+        for stored, own in pairs:
+            if (
+                stored.columns() != own.columns()
+                or by_id.get(own.id) != own.seq
+                or not writing.is_indexed(head.bank, own)
+            ):
+                yield own
+
+
+def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) -> tuple[int, ...]:
+    """Keep bytes that do not hold beside the log, and then log that these records are lost."""
+    bank, damaged = ledger.bank, list[Row]()
+    with store.reading() as reader:
+        for _, rows in blocks(reader, bank, range(head.size)):
+            damaged += [
+                rows[seq]
+                for seq in sorted(rows)
+                if opened_body(rows[seq], fold.redacted(rows[seq].id, head.size)) is None
+                and not _is_told(rows[seq], fold, head)
+            ]
+    if not damaged:
+        return ()
+    # First the bytes: an erasure removes them from their places.
+    kept = {f"{DAMAGED}{row.seq}": row.body for row in damaged if row.body is not None}
+    with store.writing() as writing:
+        writing.put_side(bank, kept)
+    ledger.append([seal(Erasure(entry=row.id, reason=REASON, at=at)) for row in damaged])
+    return tuple(row.seq for row in damaged)
+
+
+def _is_told(row: Row, fold: Fold, head: Head) -> bool:
+    """Tell whether the log says why a row is empty."""
+    return row.body is None and fold.is_erased(row.id, head.size)
+
+
+def _hopeless(store: Store, why: str) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"the bank cannot be repaired: {why}",
+        file=store.name,
+        hint="Nothing was changed. Restore a backup; keep this file as it is.",
+    )

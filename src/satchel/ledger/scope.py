@@ -1,0 +1,425 @@
+"""A part of a bank: what a capability token does not cover is not there.
+
+Everything that a view hands out is proved first, and judged here on its proved bytes, so a column
+or an index that was edited shows nothing more. Source: docs/spec/6-keys-and-tokens.md, 6.7.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from satchel.crypto.canonical import canonical
+from satchel.crypto.sealed_records import Sealed, digest
+from satchel.crypto.token_chain import Chain, Surroundings
+from satchel.crypto.tokens import Components, Covers, Permission, SignedToken
+from satchel.errors import PermissionRefusedError, UnknownBlobError
+from satchel.ledger.authority import ADMISSION, DECISIONS
+from satchel.ledger.ledger import Clock, Ledger
+from satchel.ledger.records import Import, Logged, Said, Unchanged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.records import Bank, Config, Edge, Model, Redaction, Status, Token
+from satchel.model.times import now
+from satchel.model.values import Component, Origin, TrustClass, is_id
+from satchel.ports.links import Kinds, Linked
+from satchel.ports.rows import Filter, Row, slot_of
+from satchel.ports.vectors import Generation, Given
+
+_CURRENT = Filter()
+
+
+class ScopedView(View):
+    """A verified view of a bank, with what a token covers.
+
+    Entries are there when the token covers them; a status when its target is, and what it names in
+    the target's place; an edge when both its ends are. Of the log itself, whose it is and who may
+    sign its head. Nothing else: nodes, conversations, files, sources, receipts and tokens belong
+    to the bank as a whole. Vectors and what is kept beside the log are not there either: they were
+    learnt from all of it.
+
+    Args:
+        whole: The same moment of the bank, all of it.
+        covers: Tells whether an entry is in the scope.
+        types: Types that entries in the scope can have at all; None for any.
+    """
+
+    def __init__(
+        self, whole: View, covers: Covers, types: frozenset[str] | None = None
+    ) -> None:  # the state of ``whole`` is shared, nothing of it is read again
+        vars(self).update(vars(whole))
+        self._all = whole
+        self._covers = covers
+        self._types = types
+        self._known: dict[str, bool] = {}
+
+    @property
+    def whole(self) -> View:
+        """All of the bank, for what decides and is not shown: settings, trust, standing."""
+        return self._all
+
+    def covers(self, entry: Entry) -> bool:
+        """Tell whether an entry is in the scope, or would be."""
+        return self._covers(entry)
+
+    def has(self, ids: Iterable[str]) -> set[str]:
+        """Return those of some ids that are of entries to be seen here."""
+        wanted = list(dict.fromkeys(ids))
+        unknown = [one for one in wanted if one not in self._known and is_id(one)]
+        if unknown:
+            found = self._all.get(unknown)
+            for one in unknown:
+                model = found[one].model if one in found else None
+                self._known[one] = isinstance(model, Entry) and self._covers(model)
+        return {one for one in wanted if self._known.get(one, False)}
+
+    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
+        found = super()._proved(rows, pending=pending)
+        ends = {end for logged in found for end in ends_of(logged.model)}
+        there = self.has(ends) if ends else set()
+        return [logged for logged in found if self._shows(logged.model, there)]
+
+    def _shows(self, model: Model, there: set[str]) -> bool:
+        if isinstance(model, Entry):
+            return self._covers(model)
+        if isinstance(model, Status | Edge):
+            ends = ends_of(model)
+            return bool(ends) and ends <= there
+        if isinstance(model, Config):
+            return model.action == ADMISSION or model.action in DECISIONS
+        return isinstance(model, Bank)
+
+    def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
+        """As ``View.said``, without the names of what is not to be seen."""
+        found = super().said(logged, as_of=as_of)
+        there = self.has(one.by for one in found if one.by is not None)
+        return [one if one.by in there else one._replace(by=None) for one in found]
+
+    def retirement(self, row: Row, as_of: int | None = None) -> Said | None:
+        """As ``View.retirement``, without the name of what is not to be seen."""
+        found = super().retirement(row, as_of)
+        if found is None or found.by is None or self.has([found.by]):
+            return found
+        return found._replace(by=None)
+
+    def versions(self, identity: str) -> set[str]:
+        """As ``View.versions``, those that are to be seen."""
+        return self.has(super().versions(identity))
+
+    def links(
+        self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
+    ) -> list[Linked]:
+        """As ``View.links``, of records that are to be seen."""
+        found = self._all.links(ends, incoming=incoming, kinds=kinds, limit=limit)
+        there = {logged.seq for logged in self.at([linked.place for linked in found])}
+        return [linked for linked in found if linked.place in there]
+
+    def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
+        """As ``View.nominees``, of the types that can be in the scope."""
+        if self._types is None:
+            return super().nominees(text, limit=limit, wanted=wanted)
+        asked = wanted or _CURRENT
+        types = self._types if asked.types is None else self._types & asked.types
+        if not types:
+            return {}
+        return super().nominees(text, limit=limit, wanted=replace(asked, types=types))
+
+    def nominal(self, places: Sequence[int]) -> dict[int, Row]:
+        """As ``View.nominal``, of what is to be seen: a rank may not tell of what is not."""
+        found = super().nominal(places)
+        there = self.has(row.id for row in found.values())
+        return {place: row for place, row in found.items() if row.id in there}
+
+    def near(self, generation: Generation, vector: Given, *, limit: int) -> list[tuple[str, float]]:
+        """Return nothing; see ``vectors``."""
+        del generation, vector, limit
+        return []
+
+    def source_at(self, batch: int) -> Logged | None:
+        """As ``View.source_at``: how far an import is trusted counts for everybody."""
+        return self._all.source_at(batch)
+
+    def places(self, ids: Sequence[str]) -> dict[str, int]:
+        """As ``View.places``, of what is to be seen."""
+        return super().places(sorted(self.has(ids)))
+
+    def rows(self, places: Sequence[int]) -> list[Row]:
+        """As ``View.rows``, of what is to be seen."""
+        found = super().rows(places)
+        there = self.has(row.id for row in found)
+        return [row for row in found if row.id in there]
+
+    def held(self, source: str) -> Iterator[Row]:
+        """Yield nothing: an import that is under way is its owner's."""
+        del source
+        return iter(())
+
+    def returned(self) -> list[tuple[int, str]]:
+        """Return nothing: what was erased is its owner's to know."""
+        return []
+
+    def imports(self) -> list[Import]:
+        """Return nothing: imports are of the bank as a whole."""
+        return []
+
+    def side(self, prefix: str) -> dict[str, bytes]:
+        """Return nothing: what is kept beside the log is of the bank as a whole."""
+        del prefix
+        return {}
+
+    def nearest(
+        self, generation: Generation, vector: Given, *, limit: int = 100
+    ) -> list[tuple[Logged, float]]:
+        """Return nothing; see ``vectors``."""
+        del generation, vector, limit
+        return []
+
+    def generations(self) -> dict[Generation, int]:
+        """Return nothing; see ``vectors``."""
+        return {}
+
+    def vectors(self, generation: Generation, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
+        """Return nothing: vectors are made with what was learnt from the whole bank."""
+        del generation, ids
+        return {}
+
+    def blob(self, digest: str) -> NoReturn:
+        """Refuse: bytes beside the log are of the bank as a whole.
+
+        Raises:
+            UnknownBlobError: Always.
+        """
+        raise UnknownBlobError("no such blob", field=digest)
+
+
+def ends_of(model: Model) -> frozenset[str]:
+    """Return the ids that a status or an edge names; none for another record.
+
+    An end of an edge that is no id is a name, which stands for itself.
+    """
+    if isinstance(model, Status):
+        return frozenset({model.target} if model.by is None else {model.target, model.by})
+    if isinstance(model, Edge):
+        return frozenset(end for end in (model.source, model.target) if is_id(end))
+    return frozenset()
+
+
+_TOKENS = Filter(types=frozenset({"token"}), retired=True, held=True)
+
+
+def issuers(view: View, chain: Chain) -> frozenset[str]:
+    """Return the keys whose word counts for the first token of a chain.
+
+    A key that was replaced or retired issues nothing more. What it had issued stays good: that is
+    seen by the place of the token in the log, since any time that a token names may be made up.
+    """
+    return view.authority.owners | _former(view, chain.tokens[0])
+
+
+def _former(view: View, root: SignedToken) -> frozenset[str]:
+    issuer = root.payload.issuer
+    until = view.authority.owner_until(issuer)
+    if until is None or issuer in view.authority.owners:
+        return frozenset()
+    for logged in view.newest(_TOKENS):
+        model = logged.model
+        if logged.seq < until and isinstance(model, Token) and _id_of(model) == root.id:
+            return frozenset({issuer})
+    return frozenset()
+
+
+def _id_of(record: Token) -> str:
+    return digest(canonical(dict(record.payload)))
+
+
+ADDING = frozenset({Permission.WRITE, Permission.DERIVE, Permission.REDACT})
+"""What lets something be added to a bank."""
+
+_OUTSIDE = "the token does not allow adding this"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A chain of tokens whose holder proved to be its audience."""
+
+    chain: Chain
+    revoked_keys: Callable[[], frozenset[str]] = frozenset
+    """Gives the keys whose word does not count any more on this machine."""
+
+    clock: Clock = now
+    covers: Covers = field(init=False)
+    types: frozenset[str] | None = field(init=False)
+    """Types that entries in its scope can have; None for any."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covers", self.chain.covers)
+        object.__setattr__(self, "types", _types_of(self.chain))
+
+    def require(self, needed: frozenset[Permission], view: View) -> None:
+        """Require that it holds now, under the head of a view, and allows something; see ``Chain``.
+
+        Raises:
+            TokenError, TokenTimeError, TokenRevokedError, PermissionRefusedError: If not.
+        """
+        around = Surroundings(
+            bank=view.head.bank,
+            owners=issuers(view, self.chain),
+            moment=self.clock(),
+            revoked=view.authority.revoked,
+            revoked_keys=self.revoked_keys() | view.authority.revoked_keys,
+        )
+        self.chain.require(needed, around)
+
+
+class ScopedLedger(Ledger):
+    """One bank, for one action of a holder.
+
+    Args:
+        inner: The bank.
+        held: What the holder presented.
+        needed: What the action asks for; None while no action has asked, when nothing is given.
+    """
+
+    def __init__(self, inner: Ledger, held: Held, needed: frozenset[Permission] | None) -> None:
+        self.bank = inner.bank
+        self.inner = inner
+        """The bank as its owner has it."""
+        self._held = held
+        self._needed = needed
+
+    @contextmanager
+    def reading(self, *, fresh: bool = False) -> Iterator[View]:
+        """Give one consistent, verified view of what the token covers.
+
+        Raises:
+            TokenError, PermissionRefusedError: If the token does not hold, or allow it.
+            SatchelError: As ``Ledger.reading``.
+        """
+        if self._needed is None:
+            raise PermissionRefusedError("this is not covered by any token permission")
+        with self.inner.reading(fresh=fresh) as view:
+            self._held.require(self._needed, view)
+            yield view if self._held.chain.is_wildcard else self._part(view)
+
+    def append(
+        self,
+        records: Sequence[Sealed],
+        *,
+        batch: str | None = None,
+        side: Mapping[str, bytes | None] | None = None,
+        given: Unchanged | None = None,
+        forms: Mapping[str, bytes] | None = None,
+    ) -> list[int]:
+        """Add records, each of which has to be in the scope; see ``Ledger.append``.
+
+        Raises:
+            TokenError, PermissionRefusedError: If the token does not hold, or allow one of them.
+        """
+        if not ADDING & (self._needed or frozenset()) or batch is not None or side:
+            raise PermissionRefusedError(_OUTSIDE)
+        with self.inner.reading() as view:
+            self._held.require(self._needed or frozenset(), view)
+            redacts = Permission.REDACT in (self._needed or ())
+            _Adding(self._held, self._part(view), records, redacts=redacts).require()
+        return self.inner.append(records, given=given, forms=forms)
+
+    def append_rows(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: an import is its owner's."""
+        raise PermissionRefusedError(_OUTSIDE)
+
+    def transaction(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: an import is its owner's."""
+        raise PermissionRefusedError(_OUTSIDE)
+
+    def decide(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: what concerns the bank as a whole is its owner's to decide."""
+        raise PermissionRefusedError(_OUTSIDE)
+
+    def _part(self, view: View) -> ScopedView:
+        return ScopedView(view, self._held.covers, self._held.types)
+
+
+class _Adding:
+    """Judges what a holder is going to add, all of it together."""
+
+    def __init__(
+        self, held: Held, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
+    ) -> None:
+        self._view = view
+        self._redacts = redacts
+        self._allowed = held.chain.permissions
+        self._models: list[Model] = [record.model for record in records]
+        self._new = {each.id for each in self._models if isinstance(each, Entry)}
+
+    def require(self) -> None:
+        """Require that all of it is in the scope.
+
+        Raises:
+            PermissionRefusedError: If something is not; nothing is said of what is there.
+        """
+        if not all(map(self._fits, self._models)):
+            raise PermissionRefusedError(_OUTSIDE)
+
+    def _fits(self, model: Model) -> bool:
+        if self._redacts or isinstance(model, Redaction):  # the one thing that it lets be done
+            return (
+                self._redacts
+                and isinstance(model, Redaction)
+                and self._has(frozenset({model.entry}))
+            )
+        if isinstance(model, Entry):
+            return self._fits_entry(model)
+        if isinstance(model, Status):
+            return self._fits_status(model)
+        return isinstance(model, Edge) and self._has(ends_of(model))
+
+    def _fits_entry(self, entry: Entry) -> bool:
+        origin: Origin | None = entry.origin
+        trust = origin.trust if origin is not None else None
+        if trust is None or trust is TrustClass.USER or not self._view.covers(entry):
+            return False  # what a holder says is not what the user said
+        if not self._is_free(slot_of(entry)):
+            return False
+        drawn = set(entry.parent_ids) - self._of_predecessors(entry)
+        if not drawn:
+            return True
+        needed = {Permission.DERIVE, Permission.READ}
+        return needed <= self._allowed and self._has(frozenset(drawn))
+
+    def _of_predecessors(self, entry: Entry) -> set[str]:
+        """Return the parents that an entry has because the version before it has them."""
+        before = [
+            model.target
+            for model in self._models
+            if isinstance(model, Status) and model.by == entry.id
+        ]
+        found = self._view.get(sorted(self._view.has(before)))
+        models = (logged.model for logged in found.values())
+        return {one for each in models if isinstance(each, Entry) for one in each.parent_ids}
+
+    def _fits_status(self, status: Status) -> bool:
+        if Permission.WRITE not in self._allowed or not self._has(ends_of(status)):
+            return False
+        if status.state == "restored":  # not beside a version that the holder does not see
+            every = self._view.whole.versions(status.target)
+            target = self._view.get([status.target])[status.target]
+            return every == self._view.has(every) and self._is_free(target.row.slot)
+        return status.state in ("superseded", "deleted")
+
+    def _is_free(self, slot: str | None) -> bool:
+        """Tell whether nothing that the holder does not see speaks of the same thing."""
+        there = None if slot is None else self._view.whole.current(slot)
+        return there is None or self._has(frozenset({there.record.id}))
+
+    def _has(self, ids: frozenset[str]) -> bool:
+        named = ids - self._new
+        return bool(ids) and named == self._view.has(named)
+
+
+def _types_of(chain: Chain) -> frozenset[str] | None:
+    found = frozenset(map(str, Component))
+    for token in chain.tokens:
+        for clause in token.payload.scope:
+            if isinstance(clause, Components):
+                found &= {part.value for part in clause.components}
+    return None if len(found) == len(Component) else found

@@ -1,0 +1,421 @@
+"""Several appends in one transaction of a store, read back before they are committed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
+
+from blake3 import blake3
+
+from satchel.crypto.batches import open_many
+from satchel.crypto.log import leaf_of
+from satchel.crypto.merkle import Frontier, grown, leaf_position
+from satchel.crypto.redaction import opened_form
+from satchel.crypto.sealed_records import Sealed, open_record, seal
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import (
+    ChangedError,
+    MalformedError,
+    ReadOnlyStoreError,
+    SatchelError,
+    UsageError,
+)
+from satchel.ledger.authority import Authority, starts_epoch
+from satchel.ledger.heads import TrustedHead
+from satchel.ledger.projection import CLOSED, FOLDED, GROUP, MOST_IN_GROUP, Fact, Fold
+from satchel.ledger.records import Unchanged
+from satchel.model.records import Model, Receipt, Redaction, SessionEvent, Status
+from satchel.model.values import Component
+from satchel.ports.rows import VISIBLE, Filter, Row, unplaced_row
+from satchel.ports.store import Digested, Reader, RowsDigest, Writer
+
+GROUP_RECORDS = 4096
+"""Records of one group of an import that is named last, unless more are added at once."""
+
+_TOGETHER = 1024
+_HASH = 32
+"""Bytes of a leaf."""
+
+
+class LogTransaction(Protocol):
+    """The right to append several times; see ``Ledger.transaction``."""
+
+    def append(
+        self, records: Sequence[Sealed], *, side: Mapping[str, bytes | None] | None = None
+    ) -> list[int]:
+        """Add records to the log and return their log positions; see ``Ledger.append``."""
+        ...
+
+    def append_rows(self, rows: Sequence[Row], *, batch: str, visible: bool = False) -> list[int]:
+        """Add records of an import; see ``Ledger.append_rows``.
+
+        Args:
+            rows: From ``unplaced_row``, of records that were sealed or opened here.
+            batch: Id of the import's source record.
+            visible: Whether they are current at once, because the caller closes the import in this
+                transaction.
+        """
+        ...
+
+    def begin_import(self, size: int | None = None) -> None:
+        """Begin an import whose source record is known only when the rest of it is logged.
+
+        It is the first thing of the transaction. The source record, and the receipt before each
+        group, get their log positions now and their bytes from ``name_import``.
+
+        Args:
+            size: How long the log has to be; None for any.
+
+        Raises:
+            ChangedError: If it is longer.
+            ReadOnlyStoreError: If no key may sign here.
+        """
+        ...
+
+    def append_unnamed(self, rows: Sequence[Row]) -> None:
+        """Add records to the import that was begun; they are current at once.
+
+        Args:
+            rows: From ``unplaced_row``, of records that were sealed or opened here.
+
+        Raises:
+            UsageError: If a record says something of others.
+        """
+        ...
+
+    def name_import(self, source: Sealed) -> int:
+        """Put the source record before what was added, and return its log position."""
+        ...
+
+    def require_stored(self) -> None:
+        """Read back what was appended so far, and compare it with what was meant.
+
+        Leaves, bodies and tree nodes are compared by their digest. The ids are the hashes of
+        bodies that this process sealed or opened.
+
+        Raises:
+            StoreDamagedError: If the store has something else.
+        """
+        ...
+
+
+class StoredDigest:
+    """A digest of the rows and tree nodes of a stretch of a log, as they are added to it."""
+
+    def __init__(self) -> None:
+        self._rows, self._nodes = RowsDigest(), blake3()
+
+    def add(self, rows: Sequence[Row], nodes: Sequence[bytes]) -> None:
+        """Add rows, and the tree nodes that they complete."""
+        self._rows.add(list(map(_said, rows)))
+        self._nodes.update(b"".join(nodes))
+
+    @property
+    def value(self) -> tuple[bytes, bytes]:
+        """The digests of rows and of nodes."""
+        return self._rows.value, self._nodes.digest()
+
+
+class UnnamedImport:
+    """An import in one transaction, while its source record is not known yet.
+
+    Args:
+        bank: The bank.
+        frontier: Of its log.
+        at: When the source record arrived.
+    """
+
+    def __init__(self, bank: str, frontier: Frontier, at: str) -> None:
+        self._bank = bank
+        self.frontier = frontier
+        self._start = frontier.size
+        self._open = [(frontier.size, 0, at)]
+        """Positions that are left open, each with the number of records that follow and arrival."""
+
+        self._leaves = bytearray(_HASH)
+        self._digests = list[RowsDigest]()
+        """Of the rows of each group."""
+
+        self._named = list[Row]()
+        self._nodes = blake3()
+        self.counts = Counter[str]()
+
+    @property
+    def size(self) -> int:
+        """How long the log is with it."""
+        return self._start + len(self._leaves) // _HASH
+
+    def placed(self, rows: Sequence[Row], at: str) -> list[Row]:
+        """Return rows as they are stored, behind others of their group or the receipt of a new one.
+
+        Raises:
+            UsageError: If a record says something of others.
+        """
+        if any(row.type in FOLDED for row in rows):
+            raise UsageError("a record about other records needs a named import")
+        place, count, arrived = self._open[-1]
+        if self._digests and count + len(rows) <= GROUP_RECORDS:
+            self._open[-1] = (place, count + len(rows), arrived)
+        else:
+            self._open.append((self.size, len(rows), at))
+            self._digests.append(RowsDigest())
+            self._leaves += bytes(_HASH)
+        places = enumerate(rows, self.size)
+        found = [row.placed(seq, at, self._start, VISIBLE) for seq, row in places]
+        leaves = [leaf_of(self._bank, row.seq, row.type, row.id, at) for row in found]
+        self._leaves += b"".join(leaves)
+        self._digests[-1].add(list(map(_said, found)))
+        self.counts.update(row.type for row in rows)
+        return found
+
+    def named(self, source: Sealed) -> tuple[list[Row], list[Fact]]:
+        """Return the rows of the positions that were left open, and what they say."""
+        facts = list[Fact]()
+        for seq, count, at in self._open:
+            record = source if seq == self._start else _group(source.id, count, at)
+            row = unplaced_row(record.model, record.id, record.body)
+            self._named.append(row.placed(seq, at, 0, VISIBLE))
+            start = (seq - self._start) * _HASH
+            leaf = leaf_of(self._bank, seq, row.type, row.id, at)
+            self._leaves[start : start + _HASH] = leaf
+            facts.append(Fact(seq, record.id, record.model))
+        self.counts.update(row.type for row in self._named)
+        return self._named, facts
+
+    def put_nodes(self, writing: Writer) -> None:
+        """Store the nodes of the tree, and let the frontier grow."""
+        for start in range(0, len(self._leaves), _HASH * _TOGETHER):
+            some = memoryview(self._leaves)[start : start + _HASH * _TOGETHER]
+            first = leaf_position(self.frontier.size)
+            leaves = (bytes(some[at : at + _HASH]) for at in range(0, len(some), _HASH))
+            nodes = grown(self.frontier, leaves)
+            self._nodes.update(b"".join(nodes))
+            writing.put_nodes(self._bank, first, nodes)
+
+    def is_stored(self, reader: Reader) -> bool:
+        """Tell whether a store reads back what was meant."""
+        none = leaf_position(self._start)
+        groups = zip(self._open[1:], self._digests, strict=True)  # the first is the source record's
+        spans = all(
+            stored_digest(reader, self._bank, (seq + 1, seq + 1 + count), (none, none))[0]
+            == digest.value
+            for (seq, count, _), digest in groups
+        )
+        there = {row.seq: row for row in reader.at(self._bank, [row.seq for row in self._named])}
+        said = ((there.get(row.seq), row) for row in self._named)
+        named = all(one is not None and _said(one) == _said(row) for one, row in said)
+        places = (none, leaf_position(self.size))
+        nodes = stored_digest(reader, self._bank, (self._start, self._start), places)[1]
+        return spans and named and nodes == self._nodes.digest()
+
+
+_said = attrgetter("id", "type", "at", "body")
+
+
+def _group(source: str, count: int, at: str) -> Sealed:
+    return seal(Receipt(action=GROUP, result={"source": source, "records": count}, at=at))
+
+
+def stored_digest(
+    reader: Reader, bank: str, places: tuple[int, int], positions: tuple[int, int]
+) -> tuple[bytes, bytes]:
+    """Return the digests of the rows of a stretch of a log, and of the nodes of one of its tree.
+
+    Args:
+        reader: The store.
+        bank: The bank.
+        places: The first log position, and the one behind the last.
+        positions: The same of nodes.
+    """
+    if isinstance(reader, Digested):
+        return reader.digest(bank, places, positions)
+    rows, nodes = RowsDigest(), blake3()
+    for some in _parts(*places):
+        found = sorted(reader.at(bank, some), key=lambda row: row.seq)
+        rows.add([_said(row) for row in found])
+    for some in _parts(*positions):
+        stored = reader.nodes(bank, some)
+        nodes.update(b"".join(stored.get(position, b"") for position in some))
+    return rows.value, nodes.digest()
+
+
+def _parts(start: int, end: int) -> Iterator[range]:
+    for at in range(start, end, _TOGETHER):
+        yield range(at, min(at + _TOGETHER, end))
+
+
+_NEVER_LOGGED = frozenset({"embedding", "blob"})
+
+ENTRY_TYPES = frozenset(map(str, Component))
+
+
+class Logging(NamedTuple):
+    """A record on its way into the log."""
+
+    row: Row
+    """Without its place and its moment, which the commit gives it."""
+
+    record: Sealed | None
+    model: Model | None
+    """Its typed value. None, like the record, only for an entry: its row says all that counts."""
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One append that waits for its commit."""
+
+    records: Sequence[Logging]
+    batch: str | None = None
+    """Id of the source record of the import that they belong to."""
+
+    side: Mapping[str, bytes | None] = field(default_factory=dict)
+    given: Unchanged | None = None
+    forms: Mapping[str, bytes] = field(default_factory=dict)
+    """Redacted forms by id, which its redaction records put in the place of entries."""
+
+    visible: bool = False
+    """Whether rows of an import are current at once, since it is closed in the same transaction."""
+
+    places: list[int] = field(default_factory=list)
+    emptied: list[int] = field(default_factory=list)
+    """Places of the records that its commit erased."""
+
+    error: SatchelError | None = None
+    done: bool = False
+
+
+def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
+    """Require that records may be appended like any other, to a batch or to none.
+
+    Raises:
+        UsageError: If one is kept beside the log, decides about the whole bank, or is an erasure
+            in a batch.
+    """
+    wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
+    if wrong is not None:
+        raise UsageError(f"a record of type {wrong.type} is stored outside the log")
+    if batch is not None and any(record.type == "erasure" for record in records):
+        raise UsageError("an erasure cannot be part of an import")
+    if any(map(starts_epoch, records)):
+        raise UsageError("a decision about the whole bank cannot be appended like a record")
+
+
+def require_given(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
+    """Refuse an append that builds on what changed, also by one that is committed with it.
+
+    Raises:
+        ChangedError: If there is one.
+    """
+    changing, growing = set[str](), set[str]()
+    for ticket in waiting:
+        given = ticket.given
+        if given is not None and not (
+            found.fold.is_same(given, found.head.size, changing)
+            and growing.isdisjoint(given.sessions)
+            and not any(_has_grown(reader, found, name, given.size) for name in given.sessions)
+        ):
+            raise ChangedError("it was changed by another process", hint="Read it again.")
+        models = [one.model for one in ticket.records]
+        changing.update(model.target for model in models if isinstance(model, Status))
+        growing.update(each.session or "" for each in models if isinstance(each, SessionEvent))
+
+
+def _has_grown(reader: Reader, found: TrustedHead, session: str, size: int) -> bool:
+    """Tell whether the log has anything of a session beyond its first records."""
+    wanted = Filter(session=session, retired=True, held=True)
+    new = reader.scan(found.head.bank, wanted, after=size - 1)
+    return found.head.size > size and next(iter(new), None) is not None
+
+
+def looked_at(records: Sequence[Sealed], batch: str | None = None) -> list[Logging]:
+    """Return records as their own bytes have them: what is logged once cannot be taken back.
+
+    In a batch some may be redacted forms, whose redactions are with them.
+
+    Raises:
+        MalformedError: If a record is not what a reader would accept.
+        LimitError: If one is too large.
+    """
+    results = _redacted(records) if batch is not None else {}
+    forms = {one.id: opened_form(one.body, results[one.id]) for one in records if one.id in results}
+    whole = iter(open_many([one for one in records if one.id not in forms]))
+    opened = [forms.get(one.id) or next(whole) for one in records]
+    for (found, _), record in zip(opened, records, strict=True):
+        if found.id != record.id or found.type != record.type:
+            raise MalformedError("the bytes belong to another record", field="id")
+    return [_logging(*one) for one in opened]
+
+
+def looked_at_before(rows: Sequence[Row]) -> list[Logging]:
+    """Return records whose rows this process derived from what it sealed or opened.
+
+    Raises:
+        UsageError: If one may not be appended.
+    """
+    others = {place: row for place, row in enumerate(rows) if row.type not in ENTRY_TYPES}
+    opened = {place: open_record(row.body or b"") for place, row in others.items()}
+    require_appendable([record for record, _ in opened.values()], None)
+    nothing = (None, None)
+    return [Logging(row, *opened.get(place, nothing)) for place, row in enumerate(rows)]
+
+
+def _redacted(records: Sequence[Sealed]) -> dict[str, str]:
+    """Return the hashes of the forms in which some records say that others stand."""
+    models = (one.model for one in records if one.type == "redaction")
+    return {model.entry: model.result for model in models if isinstance(model, Redaction)}
+
+
+def _logging(record: Sealed, model: Model) -> Logging:
+    return Logging(unplaced_row(model, record.id, record.body), record, model)
+
+
+def with_models(records: Sequence[Sealed]) -> list[Logging]:
+    """Return records that were just made, with their values."""
+    return [_logging(record, record.model) for record in records]
+
+
+def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStoreError:
+    """Return the error of a machine whose key does not sign the heads of a bank."""
+    if writer is not None and authority.keys.ending(writer.did) is not None:
+        return ReadOnlyStoreError(
+            f"this machine's key may not add to the bank: {writer.did},"
+            f" {authority.why_not(writer.did)}",
+            hint="It cannot be reinstated. Create a new writer key: satchel key rotate writer.",
+        )
+    return ReadOnlyStoreError(
+        "this machine's key may not add to the bank",
+        hint="An owner must admit it: satchel bank admit.",
+    )
+
+
+def group_of(fold: Fold, source: str, count: int, at: str) -> Sealed:
+    """Return the receipt that stands before a group of an import's records.
+
+    Args:
+        fold: What the log says.
+        source: Id of the source record of the import.
+        count: How many records follow.
+        at: The present moment.
+
+    Raises:
+        UsageError: If there is no such import, it is complete, or these are too many at once.
+    """
+    if count > MOST_IN_GROUP:
+        raise UsageError(f"{count} records in one batch exceed the limit of {MOST_IN_GROUP}")
+    batch = fold.batch(source)
+    if batch is None or batch.closed is not None:
+        what = "no such import" if batch is None else "the import is complete:"
+        raise UsageError(f"{what} {source}", hint="Append its source record first.")
+    return seal(Receipt(action=GROUP, result={"source": source, "records": count}, at=at))
+
+
+def closing(source: str, at: str, **result: Any) -> Sealed:
+    """Return the receipt that makes the records of an import visible, all in one moment.
+
+    Args:
+        source: Id of the source record of the import.
+        at: The present moment.
+        **result: What else the receipt is to say, such as counts.
+    """
+    return seal(Receipt(action=CLOSED, result={**result, "source": source}, at=at))

@@ -1,0 +1,450 @@
+"""Lines of a witness file: one signed head each, framed so that a torn one can be told.
+
+A line is the length of its JSON (4 hex digits), a checksum over it (16), and the canonical JSON
+of a signed head, then LF. A crash while a line is appended leaves less than the length says and no
+LF, or, where the disk had not caught up, zero bytes in any part of it: its LF may be there without
+its beginning. Anything else that does not match its checksum was changed later, and is damage. A
+last line that lacks its LF alone is whole: a head
+reaches the witness after its commit, so believing it is never too early.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+import msgspec
+from blake3 import blake3
+from msgspec import Meta
+
+from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
+from satchel.crypto.log import Head, check_head, parse_head
+from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
+from satchel.model.type_info import resolved
+from satchel.model.values import Id
+from satchel.runtime.atomic_files import PRIVATE_FILE, left_behind, target_error, writing
+from satchel.runtime.private_files import opened
+
+MAX_LINE = 4096
+"""Bytes of a line with its LF; a head has about 600."""
+
+DAMAGED = (
+    "Keep a copy of the file as evidence. If the bank itself is correct, move the file away: the "
+    "witness is recreated by the bank's next commit."
+)
+"""What to do about a damaged witness."""
+
+_CHUNK = 1 << 16
+_SECTOR = 512
+_HEADER = re.compile(rb"([0-9a-f]{4}) ([0-9a-f]{16}) ")
+_HEADER_BYTES = 22
+_PARTIAL_HEADER = re.compile(rb"[0-9a-f]{0,4}|[0-9a-f]{4} [0-9a-f]{0,16}")
+
+
+class Witnessed(msgspec.Struct, frozen=True, kw_only=True):
+    """A head that was recorded, or is to be; its signature holds."""
+
+    head: Head
+    signed: bytes
+    """Canonical JSON of the head with its signature."""
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The same as a value."""
+        return cast("dict[str, Any]", msgspec.json.decode(self.signed))
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Epoch and size: what orders the heads of a bank."""
+        return self.head.epoch, self.head.size
+
+
+class Tail(NamedTuple):
+    """The end of a witness file."""
+
+    line: bytes
+    """The last whole line without its LF; empty when there is none."""
+
+    end: int
+    """Bytes of the file up to the end of that line."""
+
+    closed: bool
+    """Whether the line has its LF."""
+
+    size: int
+    """Bytes of the file, with what a crash left after that line."""
+
+
+def line_of(value: dict[str, Any]) -> bytes:
+    """Return the line, with its LF, of a signed head.
+
+    Raises:
+        WitnessError: If it would be too long.
+    """
+    return framed(canonical(value))
+
+
+def framed(body: bytes) -> bytes:
+    """Return the line, with its LF, of the canonical JSON of a signed head.
+
+    Raises:
+        WitnessError: As ``line_of``.
+    """
+    if _HEADER_BYTES + len(body) >= MAX_LINE:
+        raise WitnessError(
+            f"a head of {len(body)} bytes is too long to be witnessed",
+            field="head.counts",
+            hint="Was it written by another program?",
+        )
+    return b"%04x %b %b\n" % (len(body), _checksum(body), body)
+
+
+@lru_cache(64)  # the newest line is looked at before every read, by each witness of a program
+def witnessed(line: bytes, bank: str) -> Witnessed:
+    """Return what a line without its LF says.
+
+    Raises:
+        WitnessError: If it is damaged, its signature does not hold, or it is of another bank.
+    """
+    try:
+        return checked_head(decode_canonical(json_of(line)), bank)
+    except MalformedError as error:
+        raise damage(f"what was recorded is not a head: {error.message}") from None
+
+
+def checked_head(value: dict[str, Any], bank: str | None = None) -> Witnessed:
+    """Return a signed head whose signature holds.
+
+    Args:
+        value: As ``sign_head`` returns it.
+        bank: The bank it has to be of, when that is known.
+
+    Raises:
+        MalformedError: If it has another shape, the signature does not hold, or the head is of
+            another bank.
+    """
+    found = parse_head(value)
+    verdict = check_head(value, found)
+    if not verdict.valid:
+        raise MalformedError(f"the head's signature is not valid: {verdict.problem}")
+    if bank is not None and found.signed.bank != bank:
+        raise MalformedError(f"the head belongs to another bank: {found.signed.bank}")
+    return Witnessed(head=found.signed, signed=canonical(value))
+
+
+def json_of(line: bytes) -> bytes:
+    """Return the JSON of a line without its LF, as it was when it was recorded.
+
+    Raises:
+        WitnessError: If length or checksum do not match.
+    """
+    header = _HEADER.match(line)
+    body = line[_HEADER_BYTES:]
+    if header is None or int(header[1], 16) != len(body) or _checksum(body) != header[2]:
+        raise damage("a line was changed after it was recorded")
+    return body
+
+
+def tail_of(handle: int) -> Tail:
+    """Find the newest line, whatever the length of the file.
+
+    Raises:
+        WitnessError: If the file's end is neither whole nor torn by a crash.
+    """
+    size = os.fstat(handle).st_size
+    start = max(0, size - 2 * MAX_LINE)
+    data = os.pread(handle, size - start, start)
+    before, _, rest = data.rpartition(b"\n")
+    if not rest:
+        line = before.rpartition(b"\n")[2]
+        if _has_hole(line, start + len(before) - len(line)):
+            before, rest = before[: -len(line) - 1], line + b"\n"
+    end = start + len(data) - len(rest)
+    if rest:
+        body = rest.partition(b"\0")[0]
+        if _is_whole(body):
+            return Tail(body, end + len(body), closed=False, size=size)
+        if not _is_torn(rest):
+            raise damage("the last line was changed after it was recorded", byte=end)
+    line = before.rpartition(b"\n")[2]
+    if end and not line:
+        raise damage("the last line is missing", byte=end)
+    return Tail(line, end, closed=True, size=size)
+
+
+def all_lines(handle: int) -> list[bytes]:
+    """Return the lines of a file without their LF, oldest first.
+
+    Raises:
+        WitnessError: As ``tail_of``.
+    """
+    tail = tail_of(handle)
+    return os.pread(handle, tail.end - tail.closed, 0).split(b"\n") if tail.line else []
+
+
+def backwards(handle: int, tail: Tail) -> Iterator[bytes]:
+    """Yield the lines of a file without their LF, newest first."""
+    end, rest = tail.end - tail.closed, b""
+    while end > 0:
+        start = max(0, end - _CHUNK)
+        rest, *lines = (os.pread(handle, end - start, start) + rest).split(b"\n")
+        yield from reversed(lines)
+        end = start
+    yield rest
+
+
+def damage(message: str, *, byte: int | None = None) -> WitnessError:
+    """Return the error for a file that is not as it was written."""
+    return WitnessError(message, byte=byte, hint=DAMAGED)
+
+
+def _checksum(body: bytes) -> bytes:
+    return blake3(body).hexdigest(8).encode()
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        json_of(line)
+    except WitnessError:
+        return False
+    return True
+
+
+def _has_hole(line: bytes, place: int) -> bool:
+    """Tell whether part of a line, at a place of the file, never reached the disk.
+
+    One zero byte may as well be a change; it is a hole where a sector ends with it.
+    """
+    return line.count(b"\0") > 1 or (line.startswith(b"\0") and (place + 1) % _SECTOR == 0)
+
+
+def _is_torn(rest: bytes) -> bool:
+    """Tell whether bytes without LF are what a crash leaves of a line."""
+    if b"\0" in rest:  # canonical JSON has none: the disk had not caught up
+        return True
+    header = _HEADER.match(rest)
+    if header is None:
+        return _PARTIAL_HEADER.fullmatch(rest) is not None
+    return len(rest) - _HEADER_BYTES < int(header[1], 16)
+
+
+def covers(handle: int, newest: Tail, last: Witnessed | None, new: Witnessed) -> bool:
+    """Tell whether a file needs no line for a head.
+
+    Args:
+        handle: Descriptor of the file.
+        newest: Its end.
+        last: What its newest line says; None when there is none.
+        new: The head.
+
+    Raises:
+        WitnessError: If the head and the file cannot both be true, or a line is damaged.
+    """
+    if last is None or new.place > last.place:
+        return False
+    epoch, bank = new.head.epoch, new.head.bank
+    if epoch < last.head.epoch:
+        raise WitnessError(
+            f"this head is of epoch {epoch}, and epoch {last.head.epoch} was witnessed",
+            hint="The bank was rolled back or restored by another process: open it again.",
+        )
+    for line in backwards(handle, newest):
+        held = witnessed(line, bank)
+        if held.place < new.place:
+            break
+        if held.place == new.place and held.head.root != new.head.root:
+            raise WitnessError(
+                f"another head of epoch {epoch} and size {new.head.size} was witnessed: the bank"
+                f" was forked; {held.head.root} was seen, {new.head.root} is new",
+                hint="Keep both copies of the store, and find out which one is yours.",
+            )
+    return True
+
+
+def checked_lines(lines: Sequence[bytes], bank: str) -> list[Witnessed]:
+    """Return what the lines of a whole file say.
+
+    Raises:
+        WitnessError: If one is damaged, or they do not grow.
+    """
+    found: list[Witnessed] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(witnessed(line, bank))
+        except WitnessError as error:
+            raise error.located(line=number) from None
+        if number > 1 and found[-1].place <= found[-2].place:
+            raise WitnessError("the heads do not grow", line=number, hint=DAMAGED)
+    return found
+
+
+COMPACT_BYTES = 1 << 20
+"""Each time a file grows past a multiple of this it is compacted to at most half of it."""
+
+
+def append(handle: int, after: Tail, line: bytes) -> None:
+    """Put a line after the newest one, over what a crash left there, and force it to disk.
+
+    Raises:
+        OSError: If the system refuses; the file ends where the newest line did.
+    """
+    rest = line if after.closed else b"\n" + line
+    place = after.end
+    try:
+        if after.size != after.end:
+            os.ftruncate(handle, after.end)
+        while rest:
+            written = os.pwrite(handle, rest, place)
+            place, rest = place + written, rest[written:]
+        os.fdatasync(handle)
+    except BaseException:
+        # Also a whole line that could not be forced: its pages count as written now, so only
+        # writing it again would make it durable.
+        with suppress(OSError):
+            os.ftruncate(handle, after.end)
+        raise
+
+
+def compact(path: Path, bank: str) -> None:
+    """Rewrite a file with fewer old heads, in one step.
+
+    Kept are the newest head, the first, the last of each epoch, and every 2^k-th of the others.
+    The guarantee stays: a rollback is detected by the newest head alone, since every sound state
+    of the store has that head as a prefix. Older ones only help to say when a fork began, to
+    within 2^k commits.
+
+    Raises:
+        OSError: If the system refuses; the file is as it was.
+        TargetError: The same.
+        WitnessError: If a line is damaged; the file is as it was, so that nothing is hidden.
+    """
+    for stale in left_behind(path):
+        stale.unlink()  # left by a crash; whoever holds the lock is the only one who writes here
+    with opened(path, os.O_RDONLY) as handle:
+        lines = all_lines(handle)
+    epochs = [found.head.epoch for found in checked_lines(lines, bank)]
+    kept = _kept(lines, epochs)
+    if len(kept) < len(lines):
+        with writing(path, mode=PRIVATE_FILE) as stream:
+            stream.writelines(lines[n] + b"\n" for n in kept)
+
+
+def _kept(lines: Sequence[bytes], epochs: Sequence[int]) -> list[int]:
+    last = len(lines) - 1
+    marks = {0, last} | {n for n in range(last) if epochs[n] != epochs[n + 1]}
+    step = 1
+    while step <= last:
+        kept = [n for n in range(len(lines)) if n in marks or n % step == 0]
+        if sum(len(lines[n]) + 1 for n in kept) <= COMPACT_BYTES // 2:
+            return kept
+        step *= 2
+    return sorted(marks & set(range(len(lines))))
+
+
+_NOT_OURS_TO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def is_shut(error: OSError | TargetError) -> bool:
+    """Tell whether it is the medium that cannot be written, not the disk that fails."""
+    cause = error.__cause__ if isinstance(error, TargetError) else error
+    return isinstance(cause, OSError) and cause.errno in _NOT_OURS_TO_WRITE
+
+
+def looking(path: Path) -> AbstractContextManager[None]:
+    """Turn what can go wrong in a block that reads into a refusal that names the file."""
+    return _Naming(path, _unreadable)
+
+
+def changing(path: Path) -> AbstractContextManager[None]:
+    """Turn what can go wrong in a block that writes into an error that names the file."""
+    return _Naming(path, target_error)
+
+
+class _Naming:
+    """Names the file in our own errors, and refuses what is no witness of ours."""
+
+    __slots__ = ("_say", "path")
+
+    def __init__(self, path: Path, say: Callable[[Path, OSError], SatchelError]) -> None:
+        self.path = path
+        self._say = say
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PathRefusedError):
+            raise WitnessError(error.message, file=error.file, hint=error.hint) from error
+        if isinstance(error, SatchelError):
+            error.located(file=str(self.path))  # and it goes on
+        elif isinstance(error, OSError):
+            raise self._say(self.path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> WitnessError:
+    return WitnessError(
+        f"cannot read: {error.strerror}", file=str(path), hint="Check its permissions."
+    )
+
+
+class GivenUp(NamedTuple):
+    """That a log goes on from an earlier place than was witnessed, by an owner's decision.
+
+    From there on it has other records, which were never removed.
+    """
+
+    epoch: int
+    """Of the head that was witnessed."""
+
+    size: int
+    """Where the log goes on."""
+
+
+class _Removed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["satchel-removed/1"]
+    bank: Id
+    positions: list[Annotated[int, Meta(ge=0)]]
+
+
+def read_removed(path: Path, bank: str) -> tuple[tuple[int, ...], os.stat_result]:
+    """Return the sorted positions in a file, and what the file was when they were read.
+
+    Raises:
+        OSError: If it cannot be read, ``FileNotFoundError`` if there is none.
+        PathRefusedError: If something else is in its place.
+        WitnessError: If it is damaged.
+    """
+    with opened(path, os.O_RDONLY) as handle:
+        found = os.fstat(handle)
+        with os.fdopen(os.dup(handle), "rb") as stream:
+            data = stream.read(found.st_size)
+    body, _, checksum = data.removesuffix(b"\n").rpartition(b"\n")
+    if not data.endswith(b"\n") or _removed_checksum(body) != checksum:
+        raise damage("the positions of removed records were changed after they were noted")
+    try:
+        removed = msgspec.convert(decode_canonical(body), resolved(_Removed))
+    except (MalformedError, msgspec.ValidationError) as error:
+        raise damage(f"not the positions of removed records: {error}") from None
+    if removed.bank != bank:
+        raise damage(f"the positions are of another bank: {removed.bank}")
+    return tuple(removed.positions), found
+
+
+def write_removed(path: Path, bank: str, positions: set[int]) -> None:
+    """Replace the positions in a file.
+
+    Raises:
+        TargetError: If the system refuses; the file is as it was.
+    """
+    removed = _Removed(format="satchel-removed/1", bank=bank, positions=sorted(positions))
+    body = canonical_checked(msgspec.to_builtins(removed))
+    with writing(path, mode=PRIVATE_FILE) as stream:
+        stream.write(body + b"\n" + _removed_checksum(body) + b"\n")
+
+
+def _removed_checksum(body: bytes) -> bytes:
+    return blake3(body).hexdigest().encode()

@@ -1,0 +1,158 @@
+"""The SDK, imported for standard input and output: without what only HTTP needs.
+
+Its modules import their HTTP server, its client and the libraries of both, which is a fourth of
+what a start costs. While they are imported here, names of those are stand-ins, which are gone from
+the table of modules afterwards: whoever imports them then gets the real ones. A version of the SDK
+that this was not tested with, or anything that goes wrong, means the usual import.
+"""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any, TypeVar
+
+_R = TypeVar("_R")
+
+TESTED = frozenset({"2.3"})
+"""Versions of the SDK, as far as its second number, that this was tested with."""
+
+_HTTP_ONLY = (
+    *("httpx2", "sse_starlette", "starlette", "uvicorn"),
+    *("mcp.server.auth.handlers", "mcp.server.auth.routes", "mcp.server.sse"),
+    *("mcp.server._streamable_http_modern", "mcp.server.streamable_http"),
+    *("mcp.server.streamable_http_manager", "mcp.server.transport_security"),
+)
+_COLOURS = "rich.console"
+"""The SDK writes its log with it where it is there. Nothing is logged here."""
+
+_PACKAGE = "mcp"
+_OURS = "satchel.mcp."
+
+
+def for_streams(make: Callable[[], _R]) -> _R:
+    """Return what a function makes that imports the SDK, and serves no HTTP.
+
+    Args:
+        make: Imports it; called a second time where it failed without what HTTP needs.
+    """
+    before = set(sys.modules)
+    if _PACKAGE in before or not _is_tested():
+        return make()
+    try:
+        with _without_http():
+            return make()
+    except Exception:  # noqa: BLE001 - whatever it is, the usual import says it better
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] == _PACKAGE or name.startswith(_OURS):
+                del sys.modules[name]
+        gc.collect()
+        return make()
+
+
+def _is_tested() -> bool:
+    try:
+        return ".".join(version(_PACKAGE).split(".")[:2]) in TESTED
+    except PackageNotFoundError:
+        return False
+
+
+@contextmanager
+def _without_http() -> Iterator[None]:
+    """Have modules that only HTTP needs be stand-ins in a block, where they are not there yet."""
+    finder = _Finder()
+    is_coloured = _COLOURS in sys.modules
+    package = _unread(_PACKAGE)
+    sys.meta_path.insert(0, finder)
+    if not is_coloured:
+        sys.modules[_COLOURS] = None  # type: ignore[assignment]  # as Python has what is not there
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        if not is_coloured:
+            del sys.modules[_COLOURS]
+        for name in finder.made:
+            del sys.modules[name]
+            parent, _, own = name.rpartition(".")
+            vars(sys.modules.get(parent, package)).pop(own, None)
+
+
+def _unread(name: str) -> ModuleType:
+    """Return a package that is read when something of its own is asked for, not of a module in it.
+
+    What the SDK's package itself offers is its client.
+    """
+    spec = find_spec(name)
+    assert spec is not None  # noqa: S101 - it was looked for
+    assert spec.loader is not None  # noqa: S101
+    package, loader = module_from_spec(spec), spec.loader
+
+    def read(attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        del package.__getattr__
+        loader.exec_module(package)
+        return getattr(package, attribute)
+
+    package.__getattr__ = read  # type: ignore[method-assign]
+    sys.modules[name] = package
+    return package
+
+
+class _Finder:
+    """Finds stand-ins."""
+
+    def __init__(self) -> None:
+        self.made = list[str]()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a module comes from: here, if it is a stand-in."""
+        del path, target
+        is_one = any(name == each or name.startswith(f"{each}.") for each in _HTTP_ONLY)
+        return ModuleSpec(name, self, is_package=True) if is_one else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return a stand-in for a module."""
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Note that there is one."""
+        self.made.append(module.__name__)
+
+
+class _StandIn(ModuleType):
+    """A module in which each name is a class that nothing can be made of."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = _Nothing(name, (), {"__get_pydantic_core_schema__": classmethod(_any_schema)})
+        setattr(self, name, made)
+        return made
+
+
+class _Nothing(type):
+    """The type of what a stand-in has: it can be named in annotations, and be a base."""
+
+    def __call__(cls, *_args: Any, **_named: Any) -> Any:
+        raise RuntimeError(f"{cls.__name__} of HTTP is used by a server without it")
+
+    def __getitem__(cls, _: Any) -> "_Nothing":
+        return cls
+
+    def __or__(cls, other: Any) -> Any:
+        return other
+
+    def __ror__(cls, other: Any) -> Any:
+        return other
+
+
+def _any_schema(*_: Any) -> dict[str, str]:
+    return {"type": "any"}

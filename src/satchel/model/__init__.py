@@ -1,0 +1,1 @@
+"""Records: entries, events, edges, and the values that they are made of."""

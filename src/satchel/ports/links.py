@@ -1,0 +1,359 @@
+"""Links between drafts: a reader names the other record by its origin, sealing puts the id there.
+
+A draft has no id, so a reader that knows links (``Reading.linked``) writes, where an id belongs, a
+*placeholder*: a hash of the other record's type, owner and original id. It yields what is linked to
+before what links. When that is sealed, its id takes the placeholder's place.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+
+import msgspec
+from blake3 import blake3
+
+from satchel.crypto.canonical import encode_sorted
+from satchel.errors import MalformedError, ValueRefusedError
+from satchel.model.entries import Entry
+from satchel.model.records import Edge, Model, SessionEvent
+from satchel.model.values import Origin, Scope, is_id
+from satchel.ports.rows import Link
+from satchel.runtime.scratch import Keyed
+
+_PREFIX = "blake3:"
+
+
+def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
+    """Return what stands for the id of a record until it has one.
+
+    Args:
+        record_type: Its type.
+        scope: Whose it is.
+        origin: Where it was, with its id there.
+    """
+    owner = None if scope is None else [scope.user, scope.agent, scope.run, scope.app]
+    parts = ["placeholder", record_type, origin.provider, origin.source, owner, origin.id]
+    return _PREFIX + blake3(encode_sorted(parts)).hexdigest()
+
+
+def placeholder_of(item: Any) -> str | None:
+    """Return what stands for the id of a draft; None for what nothing names."""
+    origin = getattr(item, "origin", None)
+    if isinstance(item, Edge) or origin is None or origin.id is None:
+        return None
+    tag, scope = str(item.__struct_config__.tag), getattr(item, "scope", None)
+    return placeholder(tag, scope, origin)
+
+
+class Links:
+    """The ids that placeholders stand for, of one input."""
+
+    def __init__(self) -> None:
+        self._ids = Keyed()
+
+    def learn(self, draft: Model, identity: str) -> None:
+        """Remember the id of a record; of two with one original id, the first is meant."""
+        name = placeholder_of(draft)
+        if name is not None:
+            self._ids.add(_raw(name), _raw(identity))
+
+    def resolved(self, draft: Model) -> Model:
+        """Return a draft with ids where placeholders are; a parent that has none is left out.
+
+        Raises:
+            MalformedError: If an end of an edge was left out as bad.
+        """
+        if isinstance(draft, Edge):
+            source, target = self._id(draft.source), self._id(draft.target)
+            if source is None or target is None:
+                side = "source" if source is None else "target"
+                raise MalformedError(f"its {side} was skipped", field=side)
+            return msgspec.structs.replace(draft, source=source, target=target)
+        if isinstance(draft, Entry) and draft.parent_ids:
+            found = filter(None, map(self._id, draft.parent_ids))
+            parents = tuple(dict.fromkeys(found))
+            return cast("Model", msgspec.structs.replace(draft, parent_ids=parents))
+        if isinstance(draft, SessionEvent):
+            return event_with(draft, self._known)
+        return draft
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._ids.close()
+
+    def _known(self, name: str) -> str:
+        return self._id(name) or name
+
+    def _id(self, name: str) -> str | None:
+        found = self._ids.get(_raw(name))
+        return None if found is None else _PREFIX + found.hex()
+
+
+def names_others(item: Any) -> bool:
+    """Tell whether a draft may name records of its own type."""
+    if isinstance(item, SessionEvent):
+        return item.parent is not None or item.session is not None
+    return isinstance(item, Entry) and bool(item.parent_ids)
+
+
+def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent:
+    """Return an event of a conversation with other ids where it names other events.
+
+    Args:
+        event: The event.
+        there: Gives the id to put in the place of one; the same for what is not known.
+    """
+    changed: dict[str, Any] = {
+        name: there(found)
+        for name in ("session", "parent")
+        if (found := getattr(event, name)) is not None and is_id(found)
+    }
+    if isinstance(event.state, dict):
+        changed["state"] = _pointers_with(event.state, there)
+    return msgspec.structs.replace(event, **changed)
+
+
+def _pointers_with(state: dict[str, Any], there: Callable[[str], str]) -> dict[str, Any]:
+    """Return where an event stands, with other ids of what it names."""
+    for name in ("state", "source", "checkpoint"):
+        found = state.get(name)
+        if isinstance(found, str) and is_id(found):
+            state = {**state, name: there(found)}
+    latest = state.get("latest")
+    if isinstance(latest, dict):
+        ids = {
+            kind: there(one) if isinstance(one, str) and is_id(one) else one
+            for kind, one in latest.items()
+        }
+        state = {**state, "latest": ids}
+    return state
+
+
+def _raw(name: str) -> bytes:
+    return bytes.fromhex(name.removeprefix(_PREFIX))
+
+
+MOST_HOPS = 100
+"""Steps that one walk may take."""
+
+_AT_ONCE = 200
+"""Names that are asked for together."""
+
+
+Kinds = frozenset[str] | None
+"""Types of links; None for all."""
+
+
+class Linked(NamedTuple):
+    """A link, and the record that makes it."""
+
+    place: int
+    """Of the record, in the log."""
+
+    link: Link
+
+
+def in_order(linked: Linked) -> tuple[int, str, str, str]:
+    """Return what links are sorted by: place, kind, source, target."""
+    source, target, kind = linked.link
+    return linked.place, kind, source, target
+
+
+class Direction(Enum):
+    """Which way links are walked along."""
+
+    OUT = auto()
+    """From their source to their target."""
+
+    IN = auto()
+    BOTH = auto()
+
+
+@runtime_checkable
+class Walked(Protocol):
+    """A view whose links can be asked for by many names at once."""
+
+    def links(
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
+    ) -> list[Linked]:
+        """Return the links that start (or, incoming, end) at any of some names.
+
+        Those of current records that are not in quarantine, each once, sorted by place, kind,
+        source and target; the first ``limit`` of them.
+
+        Args:
+            bank: The bank.
+            ends: Names: ids of records, or of what is not here.
+            incoming: Whether they are the targets.
+            kinds: The types of links that are wanted; None for all.
+            limit: How many at most.
+        """
+        ...
+
+
+LinkReader = Callable[[Sequence[str], bool, int], list[Linked]]
+"""Gives the links at names, incoming or not, as many as asked for at most."""
+
+
+class Reached(NamedTuple):
+    """Something that a walk came to."""
+
+    name: str
+    hops: int
+    """The fewest steps to it."""
+
+    by: Linked
+    """The first of the links that lead to it from one step nearer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What a walk found."""
+
+    reached: tuple[Reached, ...]
+    """By steps, then by name; without the start."""
+
+    complete: bool
+    """False where it stopped because it had looked at as many links as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """How two things are connected."""
+
+    found: tuple[tuple[Linked, ...], ...]
+    """The shortest ways from one to the other, each as its links in order; sorted."""
+
+    complete: bool
+    """False where there may be others: not all links were looked at, or not all ways listed."""
+
+
+@dataclass(slots=True)
+class _Walker:
+    links: LinkReader
+    direction: Direction
+    budget: int
+    complete: bool = True
+
+    def level(self, frontier: Sequence[str]) -> Iterator[tuple[str, str, Linked]]:
+        """Yield each step from a level: from where, to where, and along what."""
+        for start in range(0, len(frontier), _AT_ONCE):
+            names = frontier[start : start + _AT_ONCE]
+            for incoming in (False, True):
+                wanted = Direction.IN if incoming else Direction.OUT
+                if self.direction in (wanted, Direction.BOTH):
+                    for each in self._asked(names, incoming=incoming):
+                        source, target, _ = each.link
+                        yield (target, source, each) if incoming else (source, target, each)
+
+    def _asked(self, names: Sequence[str], *, incoming: bool) -> list[Linked]:
+        if not self.complete:
+            return []
+        # One more than may be looked at tells whether there are more.
+        found = self.links(names, incoming, self.budget + 1)
+        self.complete = len(found) <= self.budget
+        found = found[: self.budget]
+        self.budget -= len(found)
+        return found
+
+
+def walk(
+    links: LinkReader, start: str, *, hops: int, budget: int, direction: Direction = Direction.BOTH
+) -> Walk:
+    """Return what can be reached from something in at most some steps.
+
+    Args:
+        links: What is walked along.
+        start: The name to start from.
+        hops: The most steps, from 1 to ``MOST_HOPS``.
+        budget: The most links that are looked at.
+        direction: Which way.
+
+    Raises:
+        ValueRefusedError: If ``hops`` or ``budget`` cannot be.
+    """
+    _refuse(hops, budget)
+    walker, met = _Walker(links, direction, budget), {start}
+    frontier, reached = [start], list[Reached]()
+    for hop in range(1, hops + 1):
+        level = dict[str, Linked]()
+        for _, name, by in walker.level(frontier):
+            if name not in met:
+                level[name] = min(level.get(name, by), by, key=in_order)
+        frontier = sorted(level)
+        met |= level.keys()
+        reached += (Reached(name, hop, level[name]) for name in frontier)
+        if not frontier:
+            break
+    return Walk(tuple(reached), walker.complete)
+
+
+def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
+    links: LinkReader,
+    start: str,
+    end: str,
+    *,
+    hops: int,
+    budget: int,
+    limit: int = 10,
+    direction: Direction = Direction.BOTH,
+) -> Paths:
+    """Return the shortest ways between two things; none from a thing to itself.
+
+    Args:
+        links: What is walked along.
+        start: The name of one.
+        end: The name of the other.
+        hops: The most steps, from 1 to ``MOST_HOPS``.
+        budget: The most links that are looked at.
+        limit: How many ways at most.
+        direction: Which way.
+
+    Raises:
+        ValueRefusedError: If ``hops`` or ``budget`` cannot be.
+    """
+    _refuse(hops, budget)
+    walker, before = _Walker(links, direction, budget), dict[str, set[tuple[str, Linked]]]()
+    frontier, met = [start], {start}
+    for _ in range(hops):
+        level = dict[str, set[tuple[str, Linked]]]()
+        for origin, name, by in walker.level(frontier):
+            if name not in met:
+                level.setdefault(name, set()).add((origin, by))
+        before |= level
+        met |= level.keys()
+        frontier = sorted(level)
+        if end in level or not level:
+            break
+    found = list[tuple[Linked, ...]]()
+    for way in _ways(before, start, end):
+        if len(found) == limit:
+            return Paths(tuple(found), complete=False)
+        found.append(way)
+    return Paths(tuple(found), walker.complete)
+
+
+def _ways(
+    before: dict[str, set[tuple[str, Linked]]], start: str, end: str
+) -> Iterator[tuple[Linked, ...]]:
+    """Yield the ways back from an end, one after another; there may be very many."""
+    waiting: list[tuple[str, tuple[Linked, ...]]] = [(end, ())] if end in before else []
+    while waiting:
+        name, way = waiting.pop()
+        if name == start:
+            yield way
+            continue
+        steps = sorted(before[name], key=_in_order, reverse=True)
+        waiting += ((origin, (by, *way)) for origin, by in steps)
+
+
+def _in_order(step: tuple[str, Linked]) -> tuple[tuple[int, str, str, str], str]:
+    return in_order(step[1]), step[0]
+
+
+def _refuse(hops: int, budget: int) -> None:
+    if not 1 <= hops <= MOST_HOPS:
+        raise ValueRefusedError(f"a traversal can have 1 to {MOST_HOPS} steps", field="hops")
+    if budget < 1:
+        raise ValueRefusedError("a traversal must follow at least 1 link", field="budget")

@@ -1,0 +1,225 @@
+"""A set of sealed records that can be read more than once, as writers need it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from msgspec import structs
+
+from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, TYPED_SECTIONS, Body, Span, Totals
+from satchel.artifact.reader import SdkFile, opening
+from satchel.crypto.limits import Limits
+from satchel.crypto.notation import NUMBERS, with_numbers
+from satchel.crypto.redaction import opened_form
+from satchel.crypto.sealed_records import Sealed, digest, open_record, open_shape
+from satchel.crypto.signatures import Signature
+from satchel.errors import InputError, MalformedError, SatchelError
+from satchel.ports.losses import Report
+from satchel.runtime.input import ToRead
+from satchel.runtime.scratch import Keyed
+
+_NUMBERS: Final = f'"{NUMBERS}"'.encode()
+_FREE: Final = ("metadata", "properties")
+"""Members of records with what a source says beside what is modelled."""
+
+_HOLDERS: Final = frozenset({"metadata", "payload", "value", "attributes", "properties"})
+"""Members of the records of sources that become one of these."""
+
+NO_PLACE = (
+    "the format cannot store who redacted a memory and when; only the remaining text is written"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedUnder:
+    """A statement and the signatures over it."""
+
+    statement: dict[str, Any]
+    signatures: list[Signature]
+
+
+class RecordSet:
+    """The records of a body.
+
+    Args:
+        body: The body; its file stays open as long as the set is used.
+        totals: Its hashes and counts.
+        sealed: The statement and signatures it came with, when it came from an artifact.
+    """
+
+    def __init__(self, body: Body, totals: Totals, sealed: SealedUnder | None = None) -> None:
+        self.body: Final = body
+        self.totals: Final = totals
+        self.sealed: Final = sealed
+        self._spans = body.spans()
+        self._redacted: Keyed | None = None
+
+    def without_redactions(self, report: Report) -> Self:
+        """Count what only an artifact can say of redacted memories as lost, and hide it.
+
+        The memories go with the words that they have left; that these were redacted, by whom and
+        when, and which id it is the form of, has no place elsewhere.
+        """
+        self._results()
+        span = self._spans.pop("redactions", None)
+        if span is not None:
+            said = (open_record(line)[0].value["entry"] for line in self.body.within(span))
+            for entry in dict.fromkeys(said):
+                report.lost("redaction", NO_PLACE, example=entry)
+        return self
+
+    def close(self) -> None:
+        """Give the space back that the redactions take."""
+        if self._redacted is not None:
+            self._redacted.close()
+
+    def __iter__(self) -> Iterator[Sealed]:
+        """Yield every record, in body order; objects that are no records are left out.
+
+        A redacted form is among them where a redaction of the set is of its bytes.
+        """
+        for section in self._spans:
+            if section in TYPED_SECTIONS:
+                yield from self._section(section)
+
+    def with_forms(self) -> Iterator[Sealed]:
+        """Yield what iteration yields, and redacted forms, each behind the redaction it needs.
+
+        Redactions whose entries are not here come last.
+
+        Raises:
+            InputError: As iteration; also for a form that no redaction here allows.
+        """
+        waiting = Keyed()
+        try:
+            for section in self._spans:
+                if section == "redactions":
+                    for record in self._section(section):
+                        waiting.put(record.value["entry"].encode(), record.body)
+                elif section in TYPED_SECTIONS:
+                    for record in self._section(section):
+                        said = waiting.get(record.id.encode()) if section in COMPONENTS else None
+                        if said is not None and record.value.get("nonce") is None:
+                            waiting.discard(record.id.encode())
+                            yield open_record(said)[0]
+                        yield record
+            for entry in waiting:
+                yield open_record(waiting.get(entry) or b"")[0]
+        finally:
+            waiting.close()
+
+    def of(self, record_type: str) -> Iterator[Sealed]:
+        """Yield the records of one type."""
+        yield from self._section(RECORD_SECTIONS[record_type])
+
+    def count(self, record_type: str) -> int:
+        """Return how many records of a type there are."""
+        span = self._spans.get(RECORD_SECTIONS[record_type])
+        return 0 if span is None else span.count
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many objects each section holds, sections without records included."""
+        return {name: span.count for name, span in self._spans.items()}
+
+    def _results(self) -> Keyed:
+        """Return the hashes of the forms that the redactions of the set are of."""
+        if self._redacted is None:
+            self._redacted = Keyed()
+            span = self._spans.get("redactions")
+            for line in self.body.within(span) if span is not None else ():
+                value = open_record(line)[0].value
+                self._redacted.put(f"{value['entry']} {value['result']}".encode(), b"")
+        return self._redacted
+
+    def _section(self, section: str) -> Iterator[Sealed]:
+        span = self._spans.get(section)
+        if span is not None:
+            for index, line in enumerate(self.body.within(span)):
+                try:
+                    record = self._opened(line)
+                except InputError as error:
+                    raise self._located(error, section, span, index) from None
+                if _NUMBERS in record.body:
+                    _write_numbers(record)
+                yield record
+
+    def _opened(self, line: bytes) -> Sealed:
+        """Return a record, or a redacted form where the hash of it is among those that may be."""
+        try:
+            return open_record(line)[0]
+        except MalformedError as error:
+            if error.field != "nonce":
+                raise
+        result = digest(line)
+        shape, _ = open_shape(line)
+        if f"{shape.id} {result}".encode() not in self._results():
+            raise MalformedError("a redacted memory without its redaction record", field="nonce")
+        return opened_form(line, result)[0]
+
+    def _located(self, error: InputError, section: str, span: Span, index: int) -> SatchelError:
+        line = self.body.line_of(span.first_line + index)
+        if line is None:
+            error.field = f"{section}/{index}" + (f"/{error.field}" if error.field else "")
+        return error.located(line=line)
+
+
+def _write_numbers(record: Sealed) -> None:
+    """Let a record say its numbers as the source wrote them, where canonical bytes write ``1``.
+
+    They are those of the fields around an import's records, and those of the metadata of one, which
+    formats other than its own have a place for, too.
+    """
+    container = record.value.get("container")
+    if isinstance(container, dict) and NUMBERS in container:
+        rest = {name: part for name, part in container.items() if name != NUMBERS}
+        _say(record, "container", with_numbers(rest, container[NUMBERS]))
+    kept = (record.value.get("origin") or {}).get("as_written") or {}
+    for member in _FREE:
+        free = record.value.get(member)
+        if isinstance(free, dict) and isinstance(kept.get(NUMBERS), dict):
+            _say(record, member, with_numbers(dict(free), _inside(kept[NUMBERS])))
+
+
+def _inside(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of what is free in a source's record, by pointers from there."""
+    found = dict[str, Any]()
+    for pointer, text in numbers.items():
+        holder, slash, rest = pointer.removeprefix("/").partition("/")
+        if holder in _HOLDERS:
+            found[slash + rest] = text
+    return found
+
+
+def _say(record: Sealed, member: str, said: dict[str, Any]) -> None:
+    record.value[member] = said
+    record.model = structs.replace(record.model, **{member: said})
+
+
+@contextmanager
+def opened_records(path: ToRead, limits: Limits) -> Iterator[RecordSet]:
+    """Give the records of an artifact, with the statement and signatures they are under.
+
+    Nothing is verified here beyond the structure; verify the file first.
+
+    Raises:
+        InputError: If it cannot be read, or is not a whole artifact.
+        UnknownFormatError: If it is something else altogether.
+    """
+    with ExitStack() as stack:
+        try:
+            artifact = stack.enter_context(opening(path, limits))
+        except SdkFile:
+            raise MalformedError(
+                "not a Satchel artifact, but a file of the published SDK",
+                file=str(path),
+                byte=0,
+                hint="Use --from pam_sdk.",
+            ) from None
+        statement = artifact.statement
+        totals = Totals(statement.body_hash, statement.root_hash, statement.counts)
+        under = SealedUnder(artifact.statement_value, artifact.signatures)
+        found = RecordSet(artifact.body, totals, under)
+        stack.callback(found.close)
+        yield found

@@ -1,1 +1,0 @@
-"""What those who serve a store need of each other."""

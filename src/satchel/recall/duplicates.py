@@ -1,0 +1,251 @@
+"""Near-duplicates: in a bank, and between a bank and what is going to be imported into it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from satchel.bank.memory import Memory, memory_of
+from satchel.bank.open_bank import OpenBank
+from satchel.config.options import OnProgress
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import MissingExtraError
+from satchel.model.entries import Entry
+from satchel.model.records import Model
+from satchel.model.times import now
+from satchel.ports.operations import Option, Options, operation
+from satchel.ports.rows import Row, texts_of
+from satchel.recall.models import STATIC, embedder_of
+from satchel.recall.near_duplicates import LEAST, Texts, Twin
+from satchel.recall.vector_index import CURRENT
+
+MOST = 1_000
+"""Pairs that are told of, when nothing else is said; all are counted."""
+
+_AT_ONCE, _AT_ONCE_LONG = 20_000, 4_000_000
+"""Texts, and characters of them, that are compared unasked: some seconds at most."""
+
+
+class NearDuplicates(StrEnum):
+    """What an import does with a memory that says what another one says already."""
+
+    OFF = "off"
+    LIST = "list"
+    SKIP = "skip"
+    MERGE = "merge"
+
+
+TAKEN_UP = (NearDuplicates.SKIP, NearDuplicates.MERGE)
+"""What changes the plan."""
+
+
+class NearPair(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that an import reads, and the one that it repeats, read too or in the bank."""
+
+    id: str
+    text: str
+    like: str
+    """ID of the one that it repeats."""
+
+    like_text: str
+    similarity: float
+
+
+Parts = Callable[[], Iterator[dict[str, Sequence[Row]]]]
+"""Gives what arrives from its start, some at a time, by the name of the bank it goes into."""
+
+Opened = Callable[[str], OpenBank | None]
+"""Opens a bank that is there."""
+
+
+class Arrivals:
+    """The near-duplicates among what arrives.
+
+    Args:
+        settings: Of this machine.
+        asked: What is to be done with them; None to list them where that costs little.
+        dry_run: Whether nothing is going to be imported.
+    """
+
+    def __init__(self, settings: Settings, asked: NearDuplicates | None, *, dry_run: bool) -> None:
+        self._settings = settings
+        self._unasked = asked is None
+        self.mode = asked or (NearDuplicates.LIST if dry_run else NearDuplicates.OFF)
+        self.pairs: list[NearPair] = []
+        """Those that are told of."""
+
+        self.found = 0
+        self.looked = False
+        """Whether they were looked for."""
+
+        self.notes: list[str] = []
+
+    def find(self, parts: Parts, opened: Opened) -> dict[str, list[Twin]]:
+        """Return what arrives and says what something else says, by id.
+
+        Raises:
+            MissingExtraError: If it was asked for, and numpy is not installed.
+        """
+        self.pairs, self.found, self.notes, self.looked = [], 0, [], False
+        if self.mode is NearDuplicates.OFF:
+            return {}
+        try:
+            embedder = embedder_of(self._settings, STATIC)
+        except MissingExtraError:
+            if not self._unasked:
+                raise
+            return {}
+        with Texts(embedder) as texts:
+            if not self._filled(texts, parts, opened):
+                self.notes.append(
+                    "near-duplicates were not detected, since there are many memories; to "
+                    "detect them: --near-duplicates list"
+                )
+                return {}
+            twins = texts.twins()
+            self.found, self.looked = len(twins), True
+            for name, found in list(twins.items())[:MOST]:
+                self.pairs.append(
+                    _pair(name, texts.text(name), found[0], texts.text(found[0].name))
+                )
+        return twins
+
+    def _filled(self, texts: Texts, parts: Parts, opened: Opened) -> bool:
+        """Add what the banks have, then what arrives; False where that is too much unasked."""
+        names = dict.fromkeys(name for part in parts() for name in part)
+        too_many = _is_much if self._unasked else _is_never
+        for name in names:
+            bank = opened(name)
+            if bank is not None:
+                add_memories(texts, bank, name, too_many)
+            if too_many(texts):
+                return False
+        texts.begin()
+        for part in parts():
+            for name, rows in part.items():
+                for row in rows:
+                    record = Sealed(row.id, row.type, row.body or b"")
+                    texts.add(row.id, _words(record.model), name)
+            if too_many(texts):
+                return False
+        return True
+
+
+def _is_much(texts: Texts) -> bool:
+    return texts.count > _AT_ONCE or texts.characters > _AT_ONCE_LONG
+
+
+def _is_never(_texts: Texts) -> bool:
+    return False
+
+
+def add_memories(
+    texts: Texts,
+    bank: OpenBank,
+    group: str = "",
+    too_many: Callable[[Texts], bool] = _is_never,
+) -> int:
+    """Add the current memories of a bank to texts that are compared; return how many there are."""
+    count = 0
+    with bank.ledger.reading() as view:
+        for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - how many there were
+            texts.add(logged.record.id, _words(logged.model), group)
+            if too_many(texts):
+                break
+    return count
+
+
+def _pair(name: str, text: str, twin: Twin, like: str) -> NearPair:
+    return NearPair(id=name, text=text, like=twin.name, like_text=like, similarity=twin.similarity)
+
+
+def _words(model: Model) -> str:
+    return texts_of(model) if isinstance(model, Entry) else ""
+
+
+_LOWEST = 0.5
+_TOGETHER = 256
+
+
+class DuplicatePair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two memories that say the same."""
+
+    memory: Memory
+    like: Memory
+    """The earlier one."""
+
+    similarity: float
+
+
+class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
+    """The near-duplicates of a bank."""
+
+    bank: str
+    name: str | None
+    memories: int
+    model: str
+    compared: int
+    """Pairs of vectors."""
+
+    found: int
+    """Memories that say what an earlier one says."""
+
+    pairs: list[DuplicatePair]
+    """Each such memory with the earlier one that it is most like."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicatesOptions(Options):
+    """Which memories count as duplicates."""
+
+    similarity: Annotated[
+        float, Option("Lowest similarity of duplicates.", minimum=_LOWEST, maximum=1)
+    ] = LEAST
+    limit: Annotated[int, Option("Maximum number of pairs.", minimum=0, maximum=100_000)] = MOST
+    progress: OnProgress = None
+
+
+@operation(
+    DuplicatesOptions,
+    name="duplicates",
+    example="satchel duplicates --bank assistant",
+    absent={"mcp": "Memories reach a model only by `recall`, `list`, `show` and `rehydrate`."},
+)
+def duplicates(bank: OpenBank, options: DuplicatesOptions) -> Duplicates:
+    """List memories that repeat an earlier one, for review. Nothing is changed.
+
+    Memories that differ in a number, a negation or a name are never listed.
+
+    Raises:
+        MissingExtraError: If numpy is not installed.
+    """
+    bank, embedder = bank.asked("duplicates"), embedder_of(bank.settings, STATIC)
+    with Texts(embedder) as texts:
+        memories = add_memories(texts, bank)
+        twins, compared = texts.twins(options.similarity, options.progress), texts.pairs
+    told = [(name, found[0]) for name, found in list(twins.items())[: options.limit]]
+    with bank.ledger.reading() as view:
+        known, moment = dict[str, Memory](), now()
+        ids = list(dict.fromkeys(each for name, twin in told for each in (name, twin.name)))
+        for start in range(0, len(ids), _TOGETHER):
+            there = view.get(ids[start : start + _TOGETHER])
+            known |= {
+                name: memory_of(view, logged, moment=moment) for name, logged in there.items()
+            }
+    pairs = [
+        DuplicatePair(memory=known[name], like=known[twin.name], similarity=twin.similarity)
+        for name, twin in told
+        if name in known and twin.name in known  # erased meanwhile
+    ]
+    return Duplicates(
+        bank=bank.id,
+        name=bank.name,
+        memories=memories,
+        model=embedder.model,
+        compared=compared,
+        found=len(twins),
+        pairs=pairs,
+    )

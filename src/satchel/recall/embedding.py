@@ -1,0 +1,232 @@
+"""Making the vectors of a bank."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
+from threading import Lock
+from typing import Annotated
+
+import msgspec
+
+from satchel.bank.open_bank import OpenBank, opened_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import OnProgress
+from satchel.config.settings import Settings
+from satchel.errors import SatchelError
+from satchel.ledger.view import View
+from satchel.ports.operations import Option, Options, operation
+from satchel.recall import vector_index
+from satchel.recall.models import embedder_of, keeping
+from satchel.recall.vector_index import fill, in_use
+
+_OUTGROWN = 2
+_TOGETHER = 256
+
+
+class Embedded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was done to a bank's vectors."""
+
+    bank: str
+    name: str | None
+    model: str
+    dimensions: int
+    generation: int
+    made: int
+    """Vectors that were made now."""
+
+    kept: int
+    """Memories that had one already."""
+
+    dropped: int
+    """Vectors of another generation that were removed."""
+
+    notes: list[str] = []
+
+
+class VectorStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The vectors that a bank uses."""
+
+    model: str
+    dimensions: int
+    generation: int
+    count: int
+    """Vectors, also of memories that are in the past."""
+
+    missing: int
+    """Current memories that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedOptions(Options):
+    """How to compute vectors."""
+
+    model: Annotated[
+        str | None,
+        Option(
+            "Model: static-idf, static, minilm, onnx or openai. Default: inference.embedder of the"
+            " settings.",
+            max_length=200,
+        ),
+    ] = None
+    _: KW_ONLY
+    rebuild: Annotated[bool, Option("Compute all vectors again, then drop the old ones.")] = False
+    progress: OnProgress = None
+
+
+@operation(
+    EmbedOptions,
+    name="embed",
+    example="satchel embed --bank assistant",
+    absent={"mcp": "`remember` computes the vector of a memory."},
+)
+def embed_bank(bank: OpenBank, options: EmbedOptions) -> Embedded:
+    """Compute the vectors that memories lack: numbers for what a memory means.
+
+    The built-in models need no network. An interrupted run is resumed by the next one.
+
+    Raises:
+        UsageError: If there is no such model.
+        MissingExtraError: If the model needs an extra that is not installed.
+        InferenceError: If the model does not answer; finished vectors are kept.
+    """
+    require_owner(bank.settings, "embed")
+    embedder = embedder_of(bank.settings, options.model)
+    done = fill(bank.store, bank.ledger, embedder, rebuild=options.rebuild, told=options.progress)
+    made, memories, notes = done.made, done.new + done.kept, list[str]()
+    if made.learnt is not None and memories > _OUTGROWN * max(made.entries, made.memories, 1):
+        then = made.entries or made.memories
+        notes.append(
+            f"word weights come from {then:,} memories, and the bank now has {memories:,}; to "
+            "update them: satchel embed --rebuild"
+        )
+    return Embedded(
+        bank=bank.id,
+        name=bank.name,
+        model=made.model,
+        dimensions=made.dimensions,
+        generation=made.number,
+        made=done.new,
+        kept=done.kept,
+        dropped=done.dropped,
+        notes=notes,
+    )
+
+
+class Lacking:
+    """Counts the memories that have no vector, some at a time.
+
+    Args:
+        view: Of the bank.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._made = in_use(view)
+        self._missing = 0
+        self._ids: list[str] = []
+
+    def take(self, identity: str) -> None:
+        """Take a current memory."""
+        if self._made is not None:
+            self._ids.append(identity)
+            if len(self._ids) == _TOGETHER:
+                self._count()
+
+    @property
+    def stats(self) -> VectorStats | None:
+        """What there is; None for a bank without vectors."""
+        if self._made is None:
+            return None
+        self._count()
+        made = self._made
+        return VectorStats(
+            model=made.model,
+            dimensions=made.dimensions,
+            generation=made.number,
+            count=self._view.generations().get(made.generation, 0),
+            missing=self._missing,
+        )
+
+    def _count(self) -> None:
+        if self._made is not None:
+            there = self._view.vectors(self._made.generation, self._ids)
+            self._missing += len(self._ids) - len(there)
+        self._ids.clear()
+
+
+STEP = 512
+"""What a step may cost: short memories that are looked at, about a tenth of a millisecond each."""
+
+_at_it = set[tuple[int, int, str]]()
+_changing = Lock()
+
+
+def keep_up(bank: OpenBank, most: int = STEP) -> int:
+    """Make vectors that a bank's memories lack, and return how many.
+
+    Nothing is done for the holder of a token, in a bank that is open for reading, or where the
+    settings say so; nothing that goes wrong with it hinders anybody. Nor where another thread is at
+    it for the same bank: many who ask at once would all make the same vectors.
+    """
+    if bank.bearer is not None or not bank.ledger.writes:
+        return 0
+    with suppress(SatchelError), _alone(bank) as is_alone:
+        if is_alone:
+            return vector_index.keep_up(bank.store, bank.ledger, keeping(bank.settings), most)
+    return 0
+
+
+@contextmanager
+def _alone(bank: OpenBank) -> Iterator[bool]:
+    """Tell whether no other thread of this process is at it, and keep them away if so."""
+    name = os.getpid(), id(bank.store), bank.id
+    with _changing:
+        is_alone = name not in _at_it
+        _at_it.add(name)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            with _changing:
+                _at_it.discard(name)
+
+
+@contextmanager
+def opened_to_ask(
+    settings: Settings,
+    wanted: str | None,
+    text: str,
+    *,
+    also: Callable[[OpenBank], bool] = lambda _: False,
+) -> Iterator[OpenBank]:
+    """Open a bank for a question: for reading, unless something is to be written for it first.
+
+    Args:
+        settings: Where it is.
+        wanted: Which, as ``opened_bank`` takes it.
+        text: The question; vectors that are missing are made for one in words.
+        also: Tells whether anything else is to be written first.
+
+    Raises:
+        SatchelError: As ``opened_bank``.
+    """
+    with ExitStack() as stack:
+        opened = stack.enter_context(opened_bank(settings, wanted))
+        if not (text.strip() and (_is_behind(opened) or also(opened))):
+            yield opened
+            return
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(opened_bank(settings, wanted, writes=True))
+        except SatchelError:  # what cannot be written can be read
+            opened = stack.enter_context(opened_bank(settings, wanted))
+        yield opened
+
+
+def _is_behind(bank: OpenBank) -> bool:
+    if bank.bearer is not None:
+        return False
+    with suppress(SatchelError), bank.ledger.reading() as view:
+        return vector_index.is_behind(view, keeping(bank.settings))
+    return False

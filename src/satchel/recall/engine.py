@@ -1,0 +1,569 @@
+"""Recall: words, meaning and edges nominate, the log proves, filters decide, a budget ends it.
+
+Only current rows are in a full-text index. As of an earlier moment, what was retired since is
+read from the log, at most ``MOST_LOOKED_AT`` records, and ranked together with the rest.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from math import isfinite
+
+from msgspec import structs
+
+from satchel.errors import InferenceError, SatchelError, StoreError, UsageError
+from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry, Episodic, Semantic
+from satchel.model.records import Edge, Model
+from satchel.model.text import text_of
+from satchel.model.times import now as present
+from satchel.model.values import Component, TrustClass, is_id
+from satchel.ports.inference import Reranker
+from satchel.ports.links import Linked
+from satchel.ports.rows import Filter, Row
+from satchel.recall.file_matches import files_for, fitted, shared
+from satchel.recall.fusion import AROUND, LINKED, WORDS, Scores, Signals
+from satchel.recall.order import Question, Ranking
+from satchel.recall.query import Hit, Plan, Query, Recalled
+from satchel.recall.similarity import Embedders, Meaning
+from satchel.recall.texts import LONGEST, Sought, forget_erased, known
+from satchel.recall.time_expressions import Told, told_in
+from satchel.recall.trust import effective_trust, is_trusted
+from satchel.stores.matching import relevance, terms_of, tokens_of
+
+NEAREST = 100
+"""Memories that are nominated by what they mean, at least."""
+
+_MEMORIES = frozenset(map(str, Component))
+_FEW_LEFT = 30
+_NEXT_NEAREST = 1000
+_HOPPED_FROM = 5
+"""How many of the best memories edges are looked at of."""
+
+_MOST_LINKS = 40
+
+_LOOKED_BESIDE = 30
+"""Of how many of the best turns those around them are looked at, at least."""
+
+_SUPERSEDES = "supersedes"
+
+
+class Pool:
+    """What was nominated, in order.
+
+    Args:
+        view: The bank.
+        question: What is asked.
+        wanted: What columns tell of what is wanted.
+        meaning: What the question means.
+        at: The moment at which edges have to be valid.
+        most: How many memories are given at most.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        question: Question,
+        wanted: Filter,
+        meaning: Meaning,
+        at: str,
+        most: int,
+    ) -> None:
+        self._told = question.told
+        self._ranking = Ranking(question, meaning.weights)
+        self._at = at
+        self._most = most
+        self._view = view
+        self._wanted = wanted
+        self._meaning = meaning
+        self.scores: dict[int, float] = {}
+        """Of the memories, by position, best first; equal ones in log order."""
+
+        self._lifted = dict[int, Signals]()
+        self.by_words = 0
+        self.by_meaning = 0
+        self.by_edges = 0
+        self.is_of_time = False
+        """Whether any of it is of the time that the question names."""
+
+    def fill(self, words: Scores) -> None:
+        """Put what words nominate in order, with what meaning and edges nominate."""
+        rows = self._rows(list(words))
+        # What the words nominate and the columns rule out has to be ruled out by its bytes too.
+        self._view.verified_columns(sorted(words.keys() - rows.keys()))
+        self.by_words = len(rows)
+        near = self._near(rows)
+        self.by_meaning = len(near.keys() - rows.keys())
+        rows |= near
+        self.scores = self._ranking.add(rows, words, self._meaning.cosines(list(rows.values())))
+        beside = self._beside(rows)
+        if beside:
+            rows |= beside
+            cosines = self._meaning.cosines(list(beside.values()))
+            self.scores = self._ranking.add(beside, {}, cosines)
+        self.scores = self._ranking.with_phrases(self.scores)
+        self.is_of_time = self._ranking.is_of_time
+        self._hop(rows)
+
+    def signals(self, place: int) -> Signals:
+        """Return the signals of one of the memories."""
+        return self._lifted.get(place) or self._ranking.signals(place)
+
+    def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
+        """Return the turns around the best ones that nothing nominated."""
+        threads = dict[int, str]()
+        for place in islice(self.scores, max(_LOOKED_BESIDE, self._most)):
+            thread = rows[place].run
+            if thread is not None:
+                threads |= {place - far: thread for far in AROUND if place - far not in rows}
+        found = self._rows([place for place in threads if place > 0])
+        return {place: row for place, row in found.items() if row.run == threads[place]}
+
+    def _rows(self, places: Sequence[int], *, memories: bool = False) -> dict[int, Row]:
+        """Return the rows at positions that are wanted; none is left out for an edit of it.
+
+        Args:
+            places: The positions.
+            memories: Whether all of them should be memories.
+        """
+        found = self._view.nominal(places)
+        rows = {place: row for place, row in found.items() if self._wanted.matches(row)}
+        excluded = [row for place, row in found.items() if place not in rows]
+        self._view.require_excluded(excluded)
+        if memories:
+            others = sorted(row.seq for row in excluded if row.type not in _MEMORIES)
+            self._view.verified_columns(others)
+        return rows
+
+    def _near(self, known: Mapping[int, Row]) -> dict[int, Row]:
+        """Return what means nearly the same; filters may leave little of the first.
+
+        Args:
+            known: Rows that need not be read again.
+        """
+        if not self._meaning:
+            return {}
+        nearest = max(NEAREST, self._most)
+        places = self._meaning.nearest(nearest)
+        rows = {place: known[place] for place in places if place in known}
+        rows |= self._rows([place for place in places if place not in known], memories=True)
+        if self._told is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
+            return dict(islice(rows.items(), nearest))
+        places = self._meaning.nearest(_NEXT_NEAREST)
+        rows = self._rows(places, memories=True)
+        rows = {place: rows[place] for place in places if place in rows}
+        found = dict(islice(rows.items(), nearest))
+        if self._told is not None:
+            told = self._told
+            then = ((place, row) for place, row in rows.items() if told.includes(row.moment))
+            found |= islice(then, nearest)
+        return found
+
+    def _hop(self, rows: dict[int, Row]) -> None:
+        """Give what the best memories are linked with a part of their scores."""
+        best = {rows[place].id: place for place in islice(self.scores, _HOPPED_FROM)}
+        ends = dict[str, str]()
+        for incoming in (False, True):
+            for one in self._links(list(best), incoming=incoming):
+                source, target, kind = one.link
+                here, there = (target, source) if incoming else (source, target)
+                if kind != _SUPERSEDES and here in best and there not in best and is_id(there):
+                    ends.setdefault(there, here)
+        if not ends:
+            return
+        others = self._rows(list(self._view.places(list(ends)).values()))
+        for place, row in others.items():
+            self._lift(place, LINKED * self.scores[best[ends[row.id]]], ends[row.id])
+        keys = sorted((-score, place) for place, score in self.scores.items())
+        self.scores = {place: -score for score, place in keys}
+
+    def _lift(self, place: int, part: float, name: str) -> None:
+        if place not in self.scores:
+            self.by_edges += 1
+            lifted = Signals(linked=part, linked_to=name)
+        elif self.scores[place] < part:
+            linked = part - self.scores[place]
+            lifted = structs.replace(self.signals(place), linked=linked, linked_to=name)
+        else:
+            return
+        self._lifted[place], self.scores[place] = lifted, lifted.score
+
+    def _links(self, names: list[str], *, incoming: bool) -> list[Linked]:
+        """Return links of records, proved, without those that are not valid now."""
+        try:
+            found = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
+        except StoreError:
+            return []  # a store that cannot be walked
+        if not found:
+            return []
+        made = {one.seq: one.model for one in self._view.at([each.place for each in found])}
+        return [each for each in found if self._is_valid(made.get(each.place))]
+
+    def _is_valid(self, model: Model | None) -> bool:
+        if not isinstance(model, Edge):
+            return True  # an entry that names its parents
+        return (model.valid_from is None or model.valid_from <= self._at) and (
+            model.valid_until is None or self._at < model.valid_until
+        )
+
+
+FIRST = 30
+"""How many of the best are put in order again."""
+
+_LONGEST = 1 << 13
+"""Characters of a memory that are read, from its start."""
+
+
+def reranked(reranker: Reranker, question: str, entries: Sequence[Entry]) -> list[float]:
+    """Return what each memory is scored at, from 0 for the worst to 1 for the best.
+
+    A turn of a conversation is read with the name of its speaker before it.
+
+    Raises:
+        InferenceError: If the reranker fails, or gives what are no scores.
+    """
+    texts = [_spoken(entry)[:_LONGEST] for entry in entries]
+    scores = reranker.scores(question, texts)
+    if len(scores) != len(texts) or not all(map(isfinite, scores)):
+        raise InferenceError(
+            f"{reranker.model} did not return a number for each of {len(texts)} texts"
+        )
+    least, most = min(scores, default=0.0), max(scores, default=0.0)
+    if not least < most or not isfinite(most - least):
+        return [0.0] * len(scores)
+    return [(score - least) / (most - least) for score in scores]
+
+
+def _spoken(entry: Entry) -> str:
+    text = text_of(entry)
+    if isinstance(entry, Episodic) and entry.actor:
+        return f"{entry.actor.rpartition(':')[2]}: {text}"
+    return text
+
+
+_MOST = 20
+"""Earlier versions that are named of one memory."""
+
+
+def compared(view: View, hits: Sequence[Hit], *, past: bool) -> tuple[Hit, ...]:
+    """Return memories with what they replace, what replaced them, and what they conflict with.
+
+    Two facts conflict where both are given, and say something else of one subject and predicate.
+
+    Args:
+        view: The bank.
+        hits: What was found.
+        past: Whether the bank was asked as it was, so that there may be something newer.
+    """
+    clashes = _clashes(hits)
+    return tuple(
+        replace(
+            hit,
+            superseded_by=_newer(view, hit) if past else None,
+            replaces=_older(view, hit),
+            conflicts_with=clashes.get(number, ()),
+        )
+        for number, hit in enumerate(hits)
+    )
+
+
+def _newer(view: View, hit: Hit) -> str | None:
+    row = view.nominal([hit.logged.seq]).get(hit.logged.seq)
+    said = None if row is None else view.retirement(row)
+    return None if said is None else said.by
+
+
+def _older(view: View, hit: Hit) -> tuple[str, ...]:
+    """Return the ids of the versions before a memory, in the order of the log."""
+    name = hit.logged.record.id
+    others = view.versions(name) - {name}
+    places = view.places(sorted(others)) if others else {}
+    before = sorted((place, other) for other, place in places.items() if place < hit.logged.seq)
+    return tuple(other for _, other in before[-_MOST:])
+
+
+def _clashes(hits: Sequence[Hit]) -> dict[int, tuple[str, ...]]:
+    said = dict[tuple[str, str], dict[int, str]]()
+    for number, hit in enumerate(hits):
+        fact = hit.entry
+        if isinstance(fact, Semantic) and fact.subject and fact.predicate and fact.object:
+            key = (fact.subject.casefold(), fact.predicate.casefold())
+            said.setdefault(key, {})[number] = fact.object.casefold()
+    return {
+        number: tuple(
+            hits[other].logged.record.id for other, theirs in facts.items() if theirs != own
+        )
+        for facts in said.values()
+        for number, own in facts.items()
+    }
+
+
+MOST_LOOKED_AT = 2000
+"""Records that are proved for one answer at most, whatever the filters leave of them."""
+
+_FIRST = 120
+_NEWEST = 20
+"""Memories at the end of the log of which the latest is what relative times count from."""
+
+_Found = tuple[Logged, Signals | None]
+_Kept = tuple[Logged, Entry, Signals | None, TrustClass]
+
+
+def recall(
+    view: View,
+    query: Query,
+    *,
+    now: Callable[[], str] = present,
+    embedders: Embedders | None = None,
+    reranker: Reranker | None = None,
+) -> Recalled:
+    """Return the memories of a bank that go with words and filters, best first.
+
+    Without words, or with signs alone, the newest are given. A text of common words alone, such as
+    "to be", is searched by the rarest of them. Each memory is proved; one that does not fit what
+    is left of the budget is left out whole, and counted.
+
+    A time that the words name is no filter: memories of that time rank higher, the others are
+    marked. Relative times ("last week") count from the newest memory, or from ``as_of``; from now
+    where there is nothing of the former.
+
+    Args:
+        view: The bank.
+        query: What is asked.
+        now: Tells the moment at which memories must be valid, when none is asked for.
+        embedders: Gives what makes a vector of the words; without it, or where the bank has no
+            vectors, words alone nominate.
+        reranker: Puts the best of what the filters leave in order again. Where it fails the order
+            stays, and the plan says why.
+
+    Raises:
+        VerificationError: If a record is not what was logged.
+    """
+    forget_erased(view)
+    return _Recall(view, query, now, embedders, reranker).answer()
+
+
+def _told(view: View, query: Query, wanted: Filter, at: str) -> Told | None:
+    """Return the time that a question names."""
+    if not query.times or not query.text or not (query.since is None and query.until is None):
+        return None
+    told = told_in(query.text, at)
+    if told is None or query.as_of is not None:
+        return told
+    newest = (logged.row.moment for logged in islice(view.newest(wanted), _NEWEST))
+    latest = max((moment for moment in newest if moment is not None and moment <= at), default=at)
+    relative = told_in(query.text, latest)
+    if relative is None or relative == told:
+        return told
+    for each in (relative, told):  # whichever there is something of
+        then = replace(wanted, since=each.since, until=each.until)
+        if view.nominees(query.text, limit=1, wanted=then):
+            return each
+    return relative
+
+
+class _Recall:
+    """One answer in the making."""
+
+    def __init__(
+        self,
+        view: View,
+        query: Query,
+        now: Callable[[], str],
+        embedders: Embedders | None,
+        reranker: Reranker | None,
+    ) -> None:
+        self.view = view
+        self.query = query
+        self.size, self.at = _moment(view, query, now)
+        self.wanted = query.filter(None if query.as_of is None else self.size)
+        self.told = _told(view, query, self.wanted, self.at)
+        self._is_of_time = False
+        self.terms = terms_of(query.text)
+        self._sought = Sought(self.terms)
+        self.complete = True
+        self._embedders = embedders if self.terms else None
+        self._reranker = reranker if self.terms else None
+        self._plan = Plan(terms=tuple(term.words for term in self.terms), told=self.told)
+        self._looked_at = 0
+
+    def answer(self) -> Recalled:
+        query, hits, over = self.query, list[Hit](), 0
+        files = files_for(self.view, query, self.terms, self.size)
+        left, for_files = shared(query.budget, files)
+        for logged, entry, signals, trust in islice(self._again(), query.most):
+            tokens = estimated_tokens(text_of(entry)) + PER_MEMORY
+            if left is not None and tokens > left:
+                over += 1
+                continue
+            left = None if left is None else left - tokens
+            score = None if signals is None else signals.score
+            hit = Hit(logged, entry, score, trust, self._why(logged), tokens, signals)
+            if self._is_of_time and signals is not None and not signals.time:
+                hit = replace(hit, other_time=True)
+            hits.append(hit)
+        fitting = fitted(files, None if left is None else left + for_files)
+        return Recalled(
+            hits=compared(self.view, hits, past=query.as_of is not None),
+            files=fitting,
+            files_over_budget=len(files) - len(fitting),
+            head=self.view.head,
+            size=self.size,
+            at=self.at,
+            over_budget=over,
+            complete=self.complete,
+            plan=replace(
+                self._plan,
+                looked_at=self._looked_at,
+                told_dropped=self.told is not None and not self._is_of_time,
+                told_beyond=sum(hit.other_time for hit in hits),
+            ),
+        )
+
+    def _again(self) -> Iterator[_Kept]:
+        """Yield what is kept, the first of it in the order of the reranker, if there is one."""
+        kept = self._kept()
+        if self._reranker is not None:
+            first = list(islice(kept, FIRST))
+            yield from self._reordered(self._reranker, first)
+        yield from kept
+
+    def _reordered(self, reranker: Reranker, first: list[_Kept]) -> list[_Kept]:
+        try:
+            scores = reranked(reranker, self.query.text, [entry for _, entry, _, _ in first])
+        except SatchelError as error:
+            note = f"{reranker.model} did not respond; not reranked: {error.message}"
+            self._plan = replace(self._plan, reranker_note=note)
+            return first
+        self._plan = replace(self._plan, reranker=reranker.model)
+        found = [
+            (logged, entry, signals and structs.replace(signals, reranked=score), trust)
+            for (logged, entry, signals, trust), score in zip(first, scores, strict=True)
+        ]
+        return sorted(found, key=lambda kept: -(kept[2].score if kept[2] else 0.0))
+
+    def _kept(self) -> Iterator[_Kept]:
+        """Yield the memories that all filters leave, best first."""
+        for number, (logged, signals) in enumerate(self._nominated()):
+            if number == MOST_LOOKED_AT:
+                self.complete = False
+                return
+            self._looked_at = number + 1
+            entry = logged.model
+            if isinstance(entry, Entry) and self.query.wants(entry, self.at):
+                trust = effective_trust(self.view, logged)
+                if self.query.trust is None or is_trusted(trust, self.query.trust):
+                    yield logged, entry, signals, trust
+
+    def _nominated(self) -> Iterator[_Found]:
+        if not self.terms:
+            return ((logged, None) for logged in self.view.newest(self.wanted))
+        return self._as_it_is() if self.query.as_of is None else iter(self._as_it_was())
+
+    def _as_it_is(self) -> Iterator[_Found]:
+        """Yield what is nominated: few first, and more where filters leave too little."""
+        limit = max(_FIRST, 2 * self.query.most)
+        # Asking the table for each row takes time; most often there is nothing to ask.
+        narrowed = self.wanted if self.query.narrows else None
+        words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
+        count = len(words)
+        if self.told is not None and count == limit:
+            # Of so many, those of the time that is named have to be nominated, too.
+            then = replace(self.wanted, since=self.told.since, until=self.told.until)
+            words = self.view.nominees(self.query.text, limit=limit, wanted=then) | words
+        meaning = self._meaning()
+        pool = Pool(self.view, self._question, self.wanted, meaning, self.at, self.query.most)
+        pool.fill(words)
+        self._is_of_time = pool.is_of_time
+        self._tell(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
+        yield from self._proved(pool.scores, pool.signals)
+        if count < limit:
+            return
+        more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.wanted)
+        least = min(pool.scores.values(), default=0.0) / WORDS
+        most = max(more.values(), default=0.0) or 1.0
+        rest = {
+            seq: Signals(words=min(least, score / most))
+            for seq, score in more.items()
+            if seq not in pool.scores
+        }
+        yield from self._proved(dict.fromkeys(rest, 0.0), rest.__getitem__)
+
+    def _proved(
+        self, scores: Mapping[int, float], signals: Callable[[int], Signals]
+    ) -> Iterator[_Found]:
+        for logged, _ in self.view.ranked(scores, self.wanted):
+            yield logged, signals(logged.seq)
+
+    def _as_it_was(self) -> list[_Found]:
+        """Return what was there at the moment asked for, by one ranking for all of it.
+
+        What has been retired since has no place in an index, and no edge is gone along.
+        """
+        meaning = self._meaning()
+        there = {logged.seq: logged for logged in self._there_now(meaning)}
+        near, since = len(there), self.view.retired_since(self.size)
+        for number, logged in enumerate(since):
+            if number == MOST_LOOKED_AT:
+                self.complete = False
+                break
+            if self.wanted.matches(logged.row) and self._why(logged):
+                there[logged.seq] = logged
+        texts = {seq: tokens_of(logged.row.text or "") for seq, logged in there.items()}
+        rows = {seq: logged.row for seq, logged in there.items()}
+        words = relevance(self.terms, texts, self.size)
+        self._tell(meaning, len(words), max(0, near - len(words)), 0)
+        ranking = Ranking(self._question, meaning.weights)
+        found = ranking.add(rows, words, meaning.cosines(list(rows.values())))
+        found = ranking.with_phrases(found)
+        self._is_of_time = ranking.is_of_time
+        return [(there[seq], ranking.signals(seq)) for seq in found]
+
+    def _there_now(self, meaning: Meaning) -> Iterator[Logged]:
+        most = max(_FIRST, 2 * self.query.most)
+        found = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
+        found |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
+        return (logged for logged, _ in self.view.ranked(found, self.wanted))
+
+    @property
+    def _question(self) -> Question:
+        return Question(self.terms, self.query.text, self.told)
+
+    def _meaning(self) -> Meaning:
+        return Meaning(self.view, self.query.text, self._embedders)
+
+    def _tell(self, meaning: Meaning, words: int, near: int, edges: int) -> None:
+        model = meaning.made.model if meaning and meaning.made is not None else None
+        self._plan = replace(
+            self._plan,
+            model=model,
+            note=meaning.note,
+            by_words=words,
+            by_meaning=near,
+            by_edges=edges,
+        )
+
+    def _why(self, logged: Logged) -> tuple[str, ...]:
+        """Return the terms that a memory has itself; a part of another one says nothing more."""
+        text = (logged.row.text or "") if self.terms else ""
+        if 0 < len(text) <= LONGEST:
+            words = [self.terms[at].words for at in known(logged.row).times(self._sought)]
+        else:
+            tokens = tokens_of(text)
+            words = [term.words for term in self.terms if term.times(tokens)]
+        parts = {one for one in words for other in words if one != other and one in other}
+        return tuple(dict.fromkeys(one for one in words if one not in parts))
+
+
+def _moment(view: View, query: Query, now: Callable[[], str]) -> tuple[int, str]:
+    """Return how many records of the log count, and when validity is judged."""
+    size = view.head.size
+    if query.as_of is None:
+        return size, now()
+    if isinstance(query.as_of, str):
+        return view.size_at(query.as_of), query.as_of
+    if query.as_of > size:
+        raise UsageError(f"the log has {size} records", field="as_of")
+    return query.as_of, view.arrival(query.as_of - 1) if query.as_of else now()

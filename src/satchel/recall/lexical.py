@@ -1,0 +1,122 @@
+"""A reranker that reads words alone: how many of the question's, how rare, and how close together.
+
+It needs no model. A text is scored by three parts of equal weight, each from 0 to 1, in which a
+word counts by how rare it is in general: by its rank in the vocabulary of the built-in table.
+
+- **coverage**: BM25 of the text by itself, as a part of what it can be at most; longer texts need
+  a word more often for the same.
+- **passage**: the words that the best passage of 30 words has.
+- **phrases**: neighbouring words of the question that are neighbours in the text, too.
+
+What it adds, and what it costs, is in docs/decisions/0125.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from math import log
+from typing import Final
+
+from satchel.inference.static_table import Pieces
+from satchel.recall.fusion import BRIEF, LEAST_RARITY, SHORT
+from satchel.recall.fusion import told as rounded
+from satchel.recall.order import is_near
+from satchel.stores.matching import Term, Totals, bm25, terms_of, tokens_of
+
+LEXICAL = "lexical"
+"""What it is named by."""
+
+_LONGEST = 1 << 13
+"""Characters of a text that are read, from its start."""
+
+_BM25_LIMIT = 2.2
+"""What BM25 gives for a word at most, by how rare it is."""
+
+_FIRST_RANKED, _PIECES = 259, 32_000
+"""Pieces of the vocabulary: bytes come first, then the others, the most frequent first."""
+
+
+class LexicalReranker:
+    """Scores texts by the words of a question. See ``satchel.ports.inference``."""
+
+    def __init__(self) -> None:
+        self.model: Final = LEXICAL
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return a score from 0 to 1 for each text; 0 where a question has no words."""
+        terms = terms_of(question)
+        weights = [self._rarity(term) for term in terms]
+        return [_score(terms, weights, tokens_of(text[:_LONGEST])) for text in texts]
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        return Pieces()
+
+    def _rarity(self, term: Term) -> float:
+        """Return how rare a term is: 1 for what is no word of the vocabulary."""
+        pieces = self._pieces(term.words, 2)
+        if len(pieces) != 1 or pieces[0] < _FIRST_RANKED:
+            return 1.0
+        rank = pieces[0] - _FIRST_RANKED + 1
+        return max(log(rank) / log(_PIECES - _FIRST_RANKED), LEAST_RARITY)
+
+
+def _score(terms: Sequence[Term], weights: Sequence[float], tokens: Sequence[str]) -> float:
+    where = defaultdict[str, list[int]](list)
+    for place, token in enumerate(tokens):
+        where[token].append(place)
+    found = [_places(term, tokens, where) for term in terms]
+    if not any(found):
+        return 0.0
+    parts = (
+        _coverage(weights, found, len(tokens)),
+        _passage(weights, found),
+        _phrases(terms, weights, found),
+    )
+    return rounded(sum(parts) / len(parts))
+
+
+def _places(term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]]) -> Sequence[int]:
+    """Return where a term ends in a text, in order."""
+    *first, last = term.tokens
+    if not term.prefix:
+        ends = where.get(last, ())
+    else:
+        ends = [place for place, token in enumerate(tokens) if token.startswith(last)]
+    if not first:
+        return ends
+    size = len(first)
+    return [end for end in ends if end >= size and [*tokens[end - size : end]] == first]
+
+
+def _coverage(weights: Sequence[float], found: Sequence[Sequence[int]], length: int) -> float:
+    times = {number: len(places) for number, places in enumerate(found) if places}
+    score: float = bm25(times, weights, length, Totals(1, SHORT))
+    return score / (_BM25_LIMIT * sum(weights))
+
+
+def _passage(weights: Sequence[float], found: Sequence[Sequence[int]]) -> float:
+    """Return how much of the question the best passage has."""
+    every = sorted((place, number) for number, places in enumerate(found) for place in places)
+    inside, start, best, held = Counter[int](), 0, 0.0, 0.0
+    for place, number in every:
+        held += 0.0 if inside[number] else weights[number]
+        inside[number] += 1
+        while every[start][0] <= place - BRIEF:
+            left = every[start][1]
+            inside[left] -= 1
+            held -= 0.0 if inside[left] else weights[left]
+            start += 1
+        best = max(best, held)
+    return best / sum(weights)
+
+
+def _phrases(
+    terms: Sequence[Term], weights: Sequence[float], found: Sequence[Sequence[int]]
+) -> float:
+    """Return how much of the pairs of neighbouring terms the text has close together."""
+    pairs = [(a, b) for a, b in pairwise(range(len(terms))) if terms[a].tokens != terms[b].tokens]
+    whole = sum(weights[a] + weights[b] for a, b in pairs)
+    near = sum(weights[a] + weights[b] for a, b in pairs if is_near(found[a], found[b]))
+    return near / whole if whole else 0.0

@@ -1,0 +1,389 @@
+"""Which models the actions work with; the one place that names their modules."""
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from threading import TIMEOUT_MAX
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from satchel.config.settings import Settings
+from satchel.config.tables import InferenceSettings
+from satchel.errors import ConfigError, MissingExtraError, UsageError
+from satchel.inference.models import SERVER, key_of
+from satchel.ports.inference import Embedder, LoadedInSteps, Reranker
+from satchel.recall.vector_index import Keeper, Made
+
+if TYPE_CHECKING:  # it takes time to import, and most commands need none
+    from satchel.inference.rerankers import TimedReranker
+    from satchel.inference.vector_cache import CachedEmbedder
+
+STATIC, WEIGHTED = "static", "static-idf"
+NEURAL, FOLDER, OLLAMA = "minilm", "onnx", "ollama"
+_OPENAI_URL, _OPENAI_KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
+_OLLAMA_URL = "http://127.0.0.1:11434"
+_SERVERS = {OLLAMA: _OLLAMA_URL, SERVER: _OPENAI_URL}
+_ADDRESS = "@http"
+"""Begins the address of a server behind the name of a model."""
+
+LEXICAL = "lexical"
+
+
+def embedder_of(settings: Settings, name: str | None = None, made: Made | None = None) -> Embedder:
+    """Return what makes vectors.
+
+    Args:
+        settings: Says which one is meant when none is named, and how a server is reached.
+        name: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; or a library or server
+            with its model: ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``,
+            ``fastembed:MODEL`` or ``onnx:FOLDER``. That of a server may end with its address,
+            as ``openai:MODEL@http://127.0.0.1:8080/v1``.
+        made: Vectors that it made before; how many numbers they have need not be found out then.
+
+    Raises:
+        UsageError: If there is none of that name.
+        ConfigError: If it is a server, and not configured.
+        MissingExtraError: If what it needs is not installed.
+    """
+    configured = settings.options.inference.embedder
+    found = name or configured
+    if is_named(found):
+        found = _with_address(found, configured)
+        named = _named(found, settings.options.inference)
+        if made is not None and made.model == named.model and made.revision == named.revision:
+            named.assume(made.dimensions)
+        return named
+    if found not in _EMBEDDERS:
+        problem = f"unknown embedder {found!r}"
+        known = ", ".join((*_EMBEDDERS, *(f"{each}:MODEL" for each in _SCHEMES)))
+        if name is None:
+            raise ConfigError(problem, field="inference.embedder", hint=f"Known: {known}.")
+        raise UsageError(problem, hint=f"Known: {known}.")
+    return _EMBEDDERS[found](settings.options.inference)
+
+
+def _with_address(name: str, configured: str) -> str:
+    """Return a name with the address that the configuration has for its model.
+
+    Raises:
+        UsageError: If it names another address: where memories are sent is the operator's choice.
+    """
+    if name == configured:
+        return name
+    *model, address = _parts(name)
+    if address:
+        raise UsageError(
+            "the address of a server must be in the configuration",
+            field="model",
+            hint=f'Set embedder = "{name}" in [inference].',
+        )
+    *known, _ = _parts(configured)
+    return configured if model == known else name
+
+
+@lru_cache(8)  # a model that is loaded, and vectors that were made, serve the next question too
+def _named(name: str, settings: InferenceSettings) -> "CachedEmbedder":
+    """Return the embedder of a library or a server, with its model in its name."""
+    from satchel.inference.vector_cache import CachedEmbedder
+
+    scheme, model, address = _parts(name)
+    settings = structs.replace(settings, base_url=address or settings.base_url)
+    return CachedEmbedder(_SCHEMES[scheme](settings, model, settings.dimensions))
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """Return the library or server of a name, its model, and the server's address if it has one.
+
+    ``openai:MODEL@http://127.0.0.1:8080/v1`` has one. Vectors are named without it.
+    """
+    scheme, _, model = name.partition(":")
+    if scheme not in _SERVERS:
+        return scheme, model, ""
+    model, at, rest = model.partition(_ADDRESS)
+    return scheme, model, at[1:] + rest
+
+
+def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
+    """Return what gives the embedder that questions to a generation of vectors are handed to.
+
+    A library, a server, or a model in a folder, is asked only while it is what the configuration
+    names, and has made the vectors: what a store says of itself loads nothing.
+    """
+
+    def embedder(made: Made) -> Embedder | None:
+        named = settings.options.inference.embedder
+        name = _BUILT_IN.get(made.model, named)
+        if made.model not in _BUILT_IN and named not in (SERVER, FOLDER):
+            if not _made_by(named, made):
+                return None
+            found = embedder_of(settings, name, made)
+        else:
+            found = embedder_of(settings, name)
+        if not made.is_of(found):
+            return None
+        return found.for_questions() if isinstance(found, LoadedInSteps) else found
+
+    return embedder
+
+
+def keeping(settings: Settings) -> Keeper:
+    """Return what gives the embedder by which a bank's vectors are made without being asked for.
+
+    Only what runs on this machine, where it is installed: nothing is sent to another one unasked.
+    Where the configuration names a library or a server with its model, that is what banks move to.
+    """
+
+    def embedder(made: Made | None) -> Embedder | None:
+        inference = settings.options.inference
+        named = inference.embedder
+        if not inference.automatic:
+            return None
+        if is_named(named):
+            if not _is_here(inference):
+                return None
+            return _unless_missing(settings, named, made)
+        # Back to what is built in, unless somebody asked for the vectors that are there.
+        moves = made is None or (is_named(made.model) and not made.asked)
+        name = named if moves else _BUILT_IN.get(made.model) if made is not None else None
+        return _unless_missing(settings, name) if name in _BUILT_IN.values() else None
+
+    return embedder
+
+
+def is_named(name: str) -> bool:
+    """Tell whether a name is that of a library or a server with its model."""
+    scheme, model, _ = _parts(name)
+    return bool(model) and scheme in _SCHEMES
+
+
+def _made_by(named: str, made: Made) -> bool:
+    """Tell whether vectors are named by what the configuration names."""
+    scheme, model, _ = _parts(named)
+    if scheme == FOLDER and model:
+        return made.model == f"{FOLDER}:{Path(model).expanduser().resolve().name}"
+    return is_named(named) and made.model == f"{scheme}:{model}"
+
+
+def server_of(settings: InferenceSettings) -> str | None:
+    """Return the address of the server that makes vectors; None for a model on this machine."""
+    if settings.embedder == SERVER:
+        return settings.base_url
+    scheme, model, address = _parts(settings.embedder)
+    if not model or scheme not in _SERVERS:
+        return None
+    return address or settings.base_url or _SERVERS[scheme]
+
+
+def _is_here(settings: InferenceSettings) -> bool:
+    """Tell whether the model that is named runs on this machine."""
+    address = server_of(settings)
+    if address is None:
+        return True
+    from satchel.inference.endpoint import is_here
+
+    return is_here(address)
+
+
+def _unless_missing(
+    settings: Settings, name: str | None, made: Made | None = None
+) -> Embedder | None:
+    try:
+        return embedder_of(settings, name, made)
+    except MissingExtraError:
+        return None
+
+
+def reranker_of(
+    settings: Settings, name: str | None = None, *, wanted: bool | None = None
+) -> Reranker | None:
+    """Return what puts the best memories of an answer in order again; None for nothing.
+
+    Args:
+        settings: Say which one is meant when none is named, and how long a question waits for it.
+        name: ``lexical``, or a cross-encoder: ``sentence-transformers:MODEL``,
+            ``fastembed:MODEL`` or ``onnx:FOLDER``.
+        wanted: False for nothing, whatever is configured; True where there has to be one.
+
+    Raises:
+        UsageError: If there is none of that name, or one has to be there and none is configured.
+        ConfigError: If there is none of the name that is configured.
+    """
+    if wanted is False:
+        return None
+    found = name or settings.options.inference.reranker
+    if not found:
+        if wanted:
+            raise UsageError(
+                "no reranker is configured", field="rerank", hint="Set inference.reranker."
+            )
+        return None
+    scheme, _, model = found.partition(":")
+    if found != LEXICAL and (not model or scheme not in _RERANKERS):
+        problem = f"unknown reranker {found!r}"
+        known = ", ".join((LEXICAL, *(f"{each}:MODEL" for each in _RERANKERS)))
+        if name is None:
+            raise ConfigError(problem, field="inference.reranker", hint=f"Known: {known}.")
+        raise UsageError(problem, field="reranker", hint=f"Known: {known}.")
+    timeout = settings.options.inference.reranker_timeout
+    if not 0 < timeout <= TIMEOUT_MAX:
+        raise ConfigError(
+            "the timeout must be more than 0 seconds", field="inference.reranker_timeout"
+        )
+    return _timed(found, timeout)
+
+
+@lru_cache(4)  # a model that is loaded serves the next question too
+def _timed(name: str, timeout: float) -> "TimedReranker":
+    from satchel.inference.rerankers import TimedReranker
+
+    if name == LEXICAL:
+        return TimedReranker(name, _lexical, timeout)
+    scheme, _, model = name.partition(":")
+    shown = f"{scheme}:{Path(model).expanduser().resolve().name}" if scheme == FOLDER else name
+    return TimedReranker(shown, lambda: _RERANKERS[scheme](model), timeout)
+
+
+def _static(_settings: InferenceSettings) -> Embedder:
+    from satchel.inference.static_table import StaticTable
+
+    return StaticTable()
+
+
+def _weighted(_settings: InferenceSettings) -> Embedder:
+    from satchel.inference.static_table import WeightedTable
+
+    return WeightedTable()
+
+
+def _minilm(_settings: InferenceSettings) -> Embedder:
+    from satchel.inference.onnx import minilm
+
+    return minilm()
+
+
+def _folder(settings: InferenceSettings) -> Embedder:
+    from satchel.inference.onnx import from_folder
+
+    if not settings.folder:
+        raise ConfigError("no model folder is configured", field="inference.folder")
+    return from_folder(Path(settings.folder).expanduser())
+
+
+def _server(settings: InferenceSettings) -> Embedder:
+    from satchel.inference.embedding_servers import OpenAIEmbedder
+
+    for name in ("base_url", "model", "dimensions"):
+        if not getattr(settings, name):
+            raise ConfigError("the server is not configured", field=f"inference.{name}")
+    if settings.dimensions < 0 or settings.timeout <= 0:
+        raise ConfigError("must be more than 0", field="inference.dimensions, timeout")
+    return OpenAIEmbedder(
+        settings.base_url,
+        settings.model,
+        settings.dimensions,
+        key=key_of(settings),
+        shorten=settings.shorten,
+        timeout=settings.timeout,
+    )
+
+
+def _server_model(settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
+    from satchel.inference.embedding_servers import OpenAIEmbedder
+
+    base_url = settings.base_url or _OPENAI_URL
+    key = key_of(settings)
+    if not key and base_url == _OPENAI_URL:
+        key = os.environ.get(_OPENAI_KEY, "").strip()
+        if not key:
+            raise ConfigError(
+                f"the environment variable {_OPENAI_KEY} is not set",
+                field="inference.embedder",
+                hint="Set it, or use another server: inference.base_url",
+            )
+    return OpenAIEmbedder(
+        base_url,
+        model,
+        dimensions,
+        key=key,
+        shorten=settings.shorten,
+        timeout=settings.timeout,
+        name=f"{SERVER}:{model}",
+    )
+
+
+def _ollama_model(settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
+    from satchel.inference.embedding_servers import OllamaEmbedder
+
+    base_url = settings.base_url or _OLLAMA_URL
+    return OllamaEmbedder(model, base_url, dimensions, timeout=settings.timeout)
+
+
+def _folder_model(_settings: InferenceSettings, model: str, _dimensions: int) -> Embedder:
+    from satchel.inference.onnx import from_folder
+
+    return from_folder(Path(model).expanduser())
+
+
+def _library_model(library: str) -> "_Scheme":
+    def embedder(_settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
+        from satchel.inference.libraries import LibraryEmbedder
+
+        return LibraryEmbedder(library, model, dimensions)
+
+    return embedder
+
+
+def _library_reranker(library: str) -> Callable[[str], Reranker]:
+    def reranker(model: str) -> Reranker:
+        from satchel.inference.libraries import LibraryReranker
+
+        return LibraryReranker(library, model)
+
+    return reranker
+
+
+def _folder_reranker(model: str) -> Reranker:
+    from satchel.inference.onnx import cross_encoder_from_folder
+
+    return cross_encoder_from_folder(Path(model).expanduser())
+
+
+def _lexical() -> Reranker:
+    from satchel.recall.lexical import LexicalReranker
+
+    return LexicalReranker()
+
+
+_BUILT_IN = {
+    "wordllama-l2-256-int8": STATIC,
+    "wordllama-l2-256-int8-idf": WEIGHTED,
+    "all-MiniLM-L6-v2-int8": NEURAL,
+}
+"""What makes the vectors of a model, without the module that does: it takes time to import."""
+
+_EMBEDDERS: dict[str, Callable[[InferenceSettings], Embedder]] = {
+    WEIGHTED: _weighted,
+    STATIC: _static,
+    NEURAL: _minilm,
+    FOLDER: _folder,
+    SERVER: _server,
+}
+
+_Scheme = Callable[[InferenceSettings, str, int], Embedder]
+_SCHEMES: dict[str, _Scheme] = {
+    OLLAMA: _ollama_model,
+    SERVER: _server_model,
+    "sentence-transformers": _library_model("sentence-transformers"),
+    "fastembed": _library_model("fastembed"),
+    FOLDER: _folder_model,
+}
+"""What makes vectors by a model that is named behind a colon."""
+
+_RERANKERS: dict[str, Callable[[str], Reranker]] = {
+    "sentence-transformers": _library_reranker("sentence-transformers"),
+    "fastembed": _library_reranker("fastembed"),
+    FOLDER: _folder_reranker,
+}
+"""What gives a cross-encoder that is named behind a colon."""

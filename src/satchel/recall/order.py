@@ -1,0 +1,383 @@
+"""What is nominated for one question, put in order."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from math import log
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from satchel.ports.rows import Row
+from satchel.recall.fusion import (
+    AROUND,
+    BRIEF,
+    LEAST_RARITY,
+    PLACES,
+    QUESTIONS,
+    SHORT,
+    SHORT_BYTES,
+    TOGETHER,
+    USUAL,
+    Fused,
+    Nominees,
+    Scores,
+    Signals,
+    Weights,
+    even,
+    fused_plain,
+    ordered,
+    weighted,
+)
+from satchel.recall.fusion import told as rounded
+from satchel.recall.texts import Sought, Text, known
+from satchel.recall.time_expressions import Told, asks_when
+from satchel.stores.matching import Term, Totals, bm25, rarity
+
+_COLUMNS = ("places", "lengths", "shares", "speaker", "dated", "time")
+
+
+class Matrix:
+    """The nominated memories of one question, as arrays.
+
+    Memories that are added later are converted alone.
+
+    Args:
+        np: numpy.
+        nominees: The memories.
+    """
+
+    def __init__(self, np: Any, nominees: Nominees) -> None:
+        self._np = np
+        self._nominees = nominees
+        self._columns = {name: np.zeros(0, self._kind(name)) for name in _COLUMNS}
+        self._numbers = dict[str, int]()
+        """Of the conversations."""
+
+        self._runs = np.zeros(0, int)
+        """The number of each memory's conversation; -1 for none."""
+
+        self._has = np.zeros((nominees.terms, 0))
+        """How often each memory has each term: (terms, memories)."""
+
+    def fused(self, weights: Weights, meant: Sequence[float]) -> Fused:
+        """Return memories in order, as ``fused_plain`` does.
+
+        Args:
+            weights: Of the signals.
+            meant: The cosines.
+        """
+        np = self._np
+        self._grow()
+        columns, runs = self._columns, self._runs
+        places, lengths, shares = columns["places"], columns["lengths"], columns["shares"]
+        near = list(_near(np, places, runs))
+        parts = [(at, AROUND[far] * np.minimum(shares[at], shares[by]), by) for at, far, by in near]
+        words = _around(self._by_words(lengths, near), parts)
+        asking = np.array(self._nominees.asking, dtype=int)
+        words[asking] *= 1 - QUESTIONS * np.minimum(1.0, BRIEF / np.maximum(lengths[asking], 1))
+        words, covered = _even(np, words), self._covered()
+        thread = np.zeros(len(words))
+        if covered is not None:
+            thread = np.where(runs < 0, words, covered[runs])
+        meaning = _even(np, _around(np.array(meant), parts))
+        own = (columns[name] for name in ("speaker", "dated", "time"))
+        scores = _rounded(np, weighted(weights, words, meaning, thread, *own))
+        best = np.lexsort((places, -scores))
+        return Fused(*(each.tolist() for each in (words, meaning, thread, scores, best)))
+
+    def _grow(self) -> None:
+        """Convert the memories that were added since the last time."""
+        np, nominees, start = self._np, self._nominees, len(self._runs)
+        for name in _COLUMNS:
+            added = np.array(getattr(nominees, name)[start:], self._kind(name))
+            self._columns[name] = np.concatenate((self._columns[name], added))
+        numbers = self._numbers
+        runs = [
+            -1 if run is None else numbers.setdefault(run, len(numbers))
+            for run in nominees.runs[start:]
+        ]
+        self._runs = np.concatenate((self._runs, np.array(runs, int)))
+        cells = [
+            (term, at, often)
+            for at, times in enumerate(nominees.has[start:])
+            if times
+            for term, often in times.items()
+        ]
+        has = np.zeros((nominees.terms, len(runs)))
+        if cells:
+            terms, memories, often = zip(*cells, strict=True)
+            has[np.array(terms), np.array(memories)] = often
+        self._has = np.concatenate((self._has, has), axis=1)
+
+    def _kind(self, name: str) -> type:
+        return int if name in {"places", "lengths"} else float
+
+    def _by_words(self, lengths: Any, near: Sequence[tuple[Any, int, Any]]) -> Any:
+        np, has = self._np, self._has
+        times, long = has.copy(), lengths.astype(float)
+        for at, far, by in near:
+            if far in TOGETHER:
+                longer = np.maximum(np.maximum(lengths[at], lengths[by]), 1)
+                share = TOGETHER[far] * np.minimum(1.0, BRIEF / longer)
+                long[at] += share * lengths[by]
+                times[:, at] += share * has[:, by]
+        total = sum(long.tolist())
+        having = np.count_nonzero(has, axis=1).tolist()
+        rarities = self._nominees.rarities(having, total)
+        totals = Totals(len(lengths), total)
+        return _rounded(np, bm25(dict(enumerate(times)), rarities, long, totals))
+
+    def _covered(self) -> Any:
+        """Return how much of the question each conversation covers; None where none does."""
+        np, size = self._np, len(self._numbers)
+        covers = np.zeros((self._nominees.terms, size), bool)
+        terms, memories = np.nonzero(self._has)
+        runs = self._runs[memories]
+        covers[terms[runs >= 0], runs[runs >= 0]] = True
+        spoken = np.zeros(size)
+        for covering in covers:
+            having = int(np.count_nonzero(covering))
+            spoken += log(1 + (size - having + 0.5) / (having + 0.5)) * covering
+        most = spoken.max(initial=0.0)
+        return spoken / most if most > 0 else None
+
+
+def _near(np: Any, places: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
+    """Yield the numbers of turns, and of those that are so far from them, for each distance."""
+    order = np.argsort(places)
+    there = places[order]
+    for far in AROUND:
+        found = np.minimum(np.searchsorted(there, places + far), len(there) - 1)
+        by = order[found]
+        at = np.flatnonzero((there[found] == places + far) & (runs[by] == runs) & (runs >= 0))
+        yield at, far, by[at]
+
+
+def _around(scores: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
+    found = scores.copy()
+    for at, part, by in parts:
+        found[at] += part * scores[by]
+    return found
+
+
+def _even(np: Any, scores: Any) -> Any:
+    most = scores.max()
+    return _rounded(np, scores / most) if most > 0 else np.zeros(len(scores))
+
+
+def _rounded(np: Any, scores: Any) -> Any:
+    return np.rint(scores * PLACES) / PLACES
+
+
+FIRST = 30
+"""How many of the best memories are looked at."""
+
+LEAST_WEIGHT = 0.05
+"""Of phrases; for less they are not looked for."""
+
+_NEAR = 2
+"""Words from one to the other, at most: one may stand between them."""
+
+
+def phrases(terms: Sequence[Term], texts: Mapping[int, Text]) -> dict[int, float]:
+    """Return how much of a question's phrases each text has; the one with most has 1.
+
+    Those that have nothing of them are left out. A pair of words weighs by how rare they are.
+
+    Args:
+        terms: Of the question, in its order.
+        texts: The best memories, by position.
+    """
+    words = [term.tokens[0] for term in terms if len(term.tokens) == 1 and not term.prefix]
+    pairs = [pair for pair in pairwise(words) if len(set(pair)) > 1]
+    if not pairs:
+        return {}
+    where = {place: text.positions(set(words)) for place, text in texts.items()}
+    totals = Totals(len(where), 1)
+    rarities = {
+        word: max(rarity(sum(word in each for each in where.values()), totals), LEAST_RARITY)
+        for word in words
+    }
+    scores = {
+        place: sum(
+            rarities[one] + rarities[other]
+            for one, other in pairs
+            if is_near(each.get(one, ()), each.get(other, ()))
+        )
+        for place, each in where.items()
+    }
+    most = max(scores.values(), default=0.0)
+    return {place: rounded(score / most) for place, score in scores.items() if score}
+
+
+def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
+    """Tell whether places of one word are near those of another; both are in order."""
+    at = 0
+    for place in some:
+        while at < len(others) and others[at] < place - _NEAR:
+            at += 1
+        if at < len(others) and others[at] <= place + _NEAR:
+            return True
+    return False
+
+
+class Question(NamedTuple):
+    """What memories are compared with."""
+
+    terms: Sequence[Term]
+    text: str = ""
+    """As it was asked."""
+
+    told: Told | None = None
+    """The time that it names."""
+
+
+class Ranking:
+    """The memories that are nominated for one question, put in order by all signals.
+
+    A question has hundreds of memories, and most are put in order twice: first without the turns
+    around the best. What depends on one memory alone is worked out once. The rest is done with
+    numpy where that is loaded, and else without; both give the same, to the last digit.
+
+    Args:
+        question: What is asked.
+        weights: Of the signals. Meaning counts for more, the longer
+            the nominated memories are: a long text has some of any question's words.
+    """
+
+    def __init__(self, question: Question, weights: Weights = USUAL) -> None:
+        self._question = question
+        self._usual = self._weights = weights
+        self._sought = Sought(question.terms)
+        self._asks_when = asks_when(question.text)
+        # Words that may be the name of a speaker.
+        self._names = {term.tokens[0] for term in question.terms if len(term.tokens) == 1}
+        self._rows = dict[int, Row]()
+        self._words = dict[int, float]()
+        self._cosines = dict[int, float]()
+        self._has_turns = False
+        self._nominees = Nominees(len(question.terms))
+        self._numbers = dict[int, int]()
+        self._matrix: Matrix | None = None
+        self._fused = Fused((), (), (), (), ())
+        self._phrases = dict[int, float]()
+
+    def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> dict[int, float]:
+        """Add memories, and return the scores of all by position, best first.
+
+        Args:
+            rows: By position.
+            words: The store's scores of their words. They count only where no memory is part of a
+                conversation; turns are scored by their own words and their neighbours'.
+            cosines: Of the vectors.
+        """
+        self._rows |= rows
+        self._words |= words
+        self._cosines |= cosines
+        if not self._has_turns and any(row.run is not None for row in rows.values()):
+            # What memories say is compared from now on: all of them.
+            self._has_turns, self._numbers = True, {}
+            self._nominees, rows = Nominees(self._nominees.terms), self._rows
+        self._take({at: row for at, row in rows.items() if at not in self._numbers})
+        longer = self._usual.meaning * (1 + self._usual.long * self._nominees.length())
+        phrase = rounded(self._usual.phrase * self._nominees.length())
+        self._weights = structs.replace(self._usual, meaning=rounded(longer), phrase=phrase)
+        self._fused = self._in_order()
+        places, scores = self._nominees.places, self._fused.scores
+        return {places[at]: scores[at] for at in self._fused.best}
+
+    def with_phrases(self, scores: dict[int, float]) -> dict[int, float]:
+        """Return scores best first, those of the best with what their phrases count."""
+        if self._weights.phrase < LEAST_WEIGHT:
+            return scores
+        texts = {place: known(self._rows[place]) for place in islice(scores, FIRST)}
+        self._phrases = phrases(self._question.terms, texts)
+        found = scores | {place: self.signals(place).score for place in self._phrases}
+        return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether any of it is of the time that the question names."""
+        return any(self._nominees.time)
+
+    def signals(self, place: int) -> Signals:
+        """Return the signals of one of the memories."""
+        at = self._numbers[place]
+        return Signals(
+            words=self._fused.words[at],
+            meaning=self._fused.meaning[at],
+            thread=self._fused.thread[at],
+            speaker=self._nominees.speaker[at],
+            dated=self._nominees.dated[at],
+            time=self._nominees.time[at],
+            phrase=self._phrases.get(place, 0.0),
+            cosine=self._cosines.get(place),
+            weights=self._weights,
+        )
+
+    def _take(self, rows: Mapping[int, Row]) -> None:
+        """Put memories to the columns."""
+        one, given, told = self._nominees, list(rows.values()), self._question.told
+        start, none = len(one.places), [0.0] * len(rows)
+        self._numbers |= zip(rows, range(start, start + len(rows)), strict=True)
+        runs, named, dated = [row.run for row in given], [False] * len(rows), none
+        if self._has_turns:
+            sought, texts = self._sought, list(map(known, given))
+            lengths = [text.length for text in texts]
+            one.asking += [
+                at
+                for at, (text, run) in enumerate(zip(texts, runs, strict=True), start)
+                if text.asks and run is not None
+            ]
+            one.has += [text.times(sought) for text in texts]
+            one.speaker += [self._speaks(text) if text.who else 0.0 for text in texts]
+            if told is not None:
+                named = [text.names(row, told) for text, row in zip(texts, given, strict=True)]
+                dated = [*map(float, named)]
+            if self._asks_when:
+                dated = [text.dated or other for text, other in zip(texts, dated, strict=True)]
+        else:
+            lengths = [0] * len(rows)
+            one.has += [{}] * len(rows)
+            one.speaker += [
+                self._speaks(known(row)) if b'"actor"' in (row.body or b"") else 0.0
+                for row in given
+            ]
+        one.dated += map(float, dated)
+        one.places += rows
+        one.runs += runs
+        one.lengths += lengths
+        one.shares += [
+            _share(len(row.body or b""), SHORT_BYTES) if run is None else _share(length, SHORT)
+            for row, run, length in zip(given, runs, lengths, strict=True)
+        ]
+        one.time += (
+            none
+            if told is None
+            else [
+                float(names or told.includes(row.moment))
+                for row, names in zip(given, named, strict=True)
+            ]
+        )
+
+    def _speaks(self, text: Text) -> float:
+        """Tell whether the question names who says it, by the first word of the name at least."""
+        return float(bool(text.who) and text.who[0] in self._names)
+
+    def _in_order(self) -> Fused:
+        one = self._nominees
+        meant = [self._cosines.get(place, 0.0) for place in one.places]
+        if not self._has_turns:
+            words = even([self._words.get(place, 0.0) for place in one.places])
+            return ordered(one, self._weights, words, even(meant), [0.0] * len(words))
+        np = sys.modules.get("numpy")
+        if np is None:
+            return fused_plain(one, self._weights, meant)
+        self._matrix = self._matrix or Matrix(np, one)
+        return self._matrix.fused(self._weights, meant)
+
+
+def _share(size: int, short: int) -> float:
+    """Return what counts of something beside others: 1, or less the longer it is."""
+    return 1.0 if size <= short else short / size

@@ -1,1 +1,0 @@
-"""The order of what was nominated: several signals, each made comparable, and their sum."""

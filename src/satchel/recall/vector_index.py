@@ -1,0 +1,530 @@
+"""The vectors of a bank: which generation is in use, which is being made, and making one.
+
+What is known of either stands beside the log. One that is being made is filled in parts, each
+durable by itself, and takes the place of the one in use when nothing is missing in it. So whoever
+is killed goes on where they were, and nobody ever compares vectors of two generations.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice, takewhile
+
+import msgspec
+from msgspec import structs
+
+from satchel.crypto.log import Head
+from satchel.errors import StoreError
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.projection import CLOSED
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.records import Erasure, Receipt, Status
+from satchel.model.type_info import resolved
+from satchel.model.values import Component
+from satchel.ports.inference import Embedder, Learning, Slow
+from satchel.ports.rows import Filter, texts_of
+from satchel.ports.store import Reader, Store, Writer
+from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
+from satchel.recall import sketches
+
+CURRENT = Filter(types=frozenset(map(str, Component)))
+"""The memories that have vectors."""
+
+_USED, _MAKING, _SEEN = "vectors/used", "vectors/making", "vectors/seen/"
+_TOGETHER = 512
+_STRETCHES = 16
+
+Progress = Callable[[int, int], None]
+"""Is told how many places of the log were looked at, and of how many."""
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a generation."""
+
+    model: str
+    dimensions: int
+    number: int
+    revision: str = ""
+    """Which make of the model."""
+
+    learnt: bytes | None = None
+    """What the model learnt of the bank before it began."""
+
+    memories: int = 0
+    """How many memories it learnt from."""
+
+    entries: int = 0
+    """How many memories the log had when it was begun, with those that were in the past."""
+
+    asked: bool = True
+    """Whether somebody asked for it; else it was made to keep up, and can be made anywhere."""
+
+    @property
+    def generation(self) -> Generation:
+        """The generation itself."""
+        return Generation(self.model, self.dimensions, self.number)
+
+    def is_of(self, embedder: Embedder) -> bool:
+        """Tell whether an embedder's vectors belong to it."""
+        own = (self.model, self.dimensions, self.revision)
+        return own == (embedder.model, embedder.dimensions, embedder.revision)
+
+    def embedder(self, embedder: Embedder) -> Embedder:
+        """Return an embedder of its model as it was when it was begun.
+
+        Raises:
+            StoreError: If what it learnt is damaged.
+        """
+        if self.learnt is None or not isinstance(embedder, Learning):
+            return embedder
+        try:
+            return embedder.knowing(self.learnt)
+        except ValueError as error:
+            hint = "Compute the vectors again: satchel embed --rebuild"
+            raise StoreError(str(error), hint=hint) from error
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a generation has kept up with the log."""
+
+    place: int
+    """What is before this place of the log was seen to."""
+
+    top: int
+    """Where the log ended when it was first looked at so far."""
+
+
+class Filled(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done to a bank's vectors."""
+
+    made: Made
+    new: int
+    """Vectors that were made."""
+
+    kept: int
+    """Memories that had one of this generation already."""
+
+    dropped: int
+    """Vectors of the generation that was in use before, which are gone."""
+
+
+def in_use(view: View) -> Made | None:
+    """Return the generation that a bank uses; None while it has none that is complete."""
+    return _kept(view.side(_USED), _USED)
+
+
+def under_way(view: View) -> Made | None:
+    """Return the generation that is being made, or was when somebody was killed."""
+    return _kept(view.side(_MAKING), _MAKING)
+
+
+def seen_by(view: View, made: Made) -> Seen:
+    """Return how far a generation has kept up; the beginning where nothing says so."""
+    name = _SEEN + sketches.key_of(made.generation)
+    try:
+        return msgspec.json.decode(view.side(name).get(name, b""), type=resolved(Seen))
+    except msgspec.DecodeError:
+        return Seen(place=0, top=view.head.size)
+
+
+def entries_of(head: Head) -> int:
+    """Return how many memories a log has, with those that are in the past."""
+    return sum(head.counts.get(component, 0) for component in Component)
+
+
+def lacking(view: View, generation: Generation, some: list[Logged]) -> list[Logged]:
+    """Return those of some memories that have no vector in a generation."""
+    there = view.vectors(generation, [one.record.id for one in some])
+    return [one for one in some if one.record.id not in there]
+
+
+def fill(
+    store: Store,
+    ledger: Ledger,
+    embedder: Embedder,
+    *,
+    rebuild: bool = False,
+    told: Progress | None = None,
+) -> Filled:
+    """Make the vectors that a bank's current memories lack.
+
+    Args:
+        store: Where the bank is.
+        ledger: The bank.
+        embedder: What makes them. Of another model, or another make of it, than the generation in
+            use, it begins a new one.
+        rebuild: Begin a new generation in any case; one that was being made is gone on with.
+        told: Told how far it is.
+
+    Raises:
+        InferenceError: If the model does not answer. What was made is kept, and gone on with.
+        StoreError: If the store cannot be written; likewise.
+    """
+    made = structs.replace(begun(store, ledger, embedder, rebuild=rebuild), asked=True)
+    with ledger.reading() as view:
+        seen = Seen(place=view.head.size, top=view.head.size)
+    generation, own = made.generation, made.embedder(embedder)
+    new, kept, place = 0, 0, -1
+    while True:
+        with ledger.reading() as view:
+            some = list(islice(view.scan(CURRENT, after=place, complete=False), _TOGETHER))
+            wanted, size = lacking(view, generation, some), view.head.size
+        if not some:
+            break
+        place, kept = some[-1].seq, kept + len(some) - len(wanted)
+        new += _put(store, ledger.bank, made, own, wanted)
+        there = {one.record.id for one in wanted}
+        redraw(store, ledger.bank, generation, [one for one in some if one.record.id not in there])
+        if told is not None:
+            told(place + 1, size)
+    dropped = put_in_use(store, ledger.bank, made, seen)
+    return Filled(made=made, new=new, kept=kept, dropped=dropped)
+
+
+def texts(view: View, most: int | None = None) -> Iterator[str]:
+    """Yield what each current memory of a bank says; of about so many, from all over the log."""
+    size = view.head.size
+    if most is None or size <= most:
+        yield from map(text_of, view.scan(CURRENT, complete=False))
+        return
+    for number in range(_STRETCHES):
+        first, end = (size * at // _STRETCHES for at in (number, number + 1))
+        some = islice(
+            view.scan(CURRENT, after=first - 1, complete=False), max(1, most // _STRETCHES)
+        )
+        yield from (text_of(one) for one in takewhile(lambda one: one.seq < end, some))  # noqa: B023 - used at once
+
+
+def begun(
+    store: Store,
+    ledger: Ledger,
+    embedder: Embedder,
+    *,
+    rebuild: bool = False,
+    most: int | None = None,
+) -> Made:
+    """Return the generation to go on with, begun if there is none.
+
+    Args:
+        store: Where the bank is.
+        ledger: The bank.
+        embedder: What makes it.
+        rebuild: As ``fill`` takes it.
+        most: About how many memories it learns from; None for all, and where somebody asks for it.
+    """
+    with ledger.reading() as view:
+        used, making, there = in_use(view), under_way(view), view.generations()
+        if making is not None and making.is_of(embedder):
+            return making
+        if used is not None and used.is_of(embedder) and not rebuild:
+            return used
+        own = (embedder.model, embedder.dimensions)
+        taken = [one.number for one in there if (one.model, one.dimensions) == own]
+        if used is not None and (used.model, used.dimensions) == own:
+            taken.append(used.number)
+        learnt, memories, entries = None, 0, entries_of(view.head)
+        if isinstance(embedder, Learning):
+            counted = _Counted(texts(view, most))
+            learnt = embedder.learn(counted)
+            memories = counted.number
+    made = Made(
+        model=embedder.model,
+        dimensions=embedder.dimensions,
+        number=max(taken, default=-1) + 1,
+        revision=embedder.revision,
+        learnt=learnt,
+        memories=memories,
+        entries=entries,
+        asked=most is None or (used is not None and used.asked),
+    )
+    with store.writing() as writing:
+        if making is not None:
+            _drop(writing, ledger.bank, making.generation)
+        writing.put_side(ledger.bank, {_MAKING: msgspec.json.encode(made)})
+    return made
+
+
+def keep(
+    store: Store,
+    bank: str,
+    made: Made,
+    vectors: Mapping[str, bytes],
+    seen: Seen | None = None,
+) -> int | None:
+    """Keep vectors of memories, by id, and return how many; durable when it returns.
+
+    Args:
+        store: Where the bank is.
+        bank: Its id.
+        made: Their generation.
+        vectors: What was made.
+        seen: How far the generation keeps up with them. Nothing is kept then, and nothing
+            returned, where it is neither in use nor being made any more.
+    """
+    generation = made.generation
+    with store.writing() as writing:
+        if seen is not None and not _is_known(writing, bank, generation):
+            return None
+        # What was erased since it was read leaves no vector behind.
+        rows = [row for row in writing.get(bank, list(vectors)) if row.body is not None]
+        there = {row.id: vectors[row.id] for row in rows}
+        writing.vectors.put(bank, generation, there)
+        sketches.draw(writing, bank, generation, {row.seq: vectors[row.id] for row in rows})
+        if seen is not None:
+            writing.put_side(bank, _noted(generation, seen))
+    return len(there)
+
+
+def put_in_use(store: Store, bank: str, made: Made, seen: Seen | None = None) -> int:
+    """Put a generation that is complete in the place of the one in use.
+
+    Args:
+        store: Where the bank is.
+        bank: Its id.
+        made: The generation.
+        seen: How far it has kept up, where that is known now.
+
+    Returns:
+        How many vectors of the other one were dropped.
+    """
+    with store.writing() as writing:
+        used = _kept(writing.side(bank, _USED), _USED)
+        dropped = 0
+        if used is not None and used.generation != made.generation:
+            dropped = writing.vectors.generations(bank).get(used.generation, 0)
+            _drop(writing, bank, used.generation)
+        _say(writing, bank, made)
+        if seen is not None:
+            writing.put_side(bank, _noted(made.generation, seen))
+    return dropped
+
+
+def _put(store: Store, bank: str, made: Made, embedder: Embedder, wanted: list[Logged]) -> int:
+    """Make the vectors of some memories, and keep them."""
+    if not wanted:
+        return 0
+    vectors = embedder.embed([text_of(one) for one in wanted])
+    given = {one.record.id: vector for one, vector in zip(wanted, vectors, strict=True)}
+    return keep(store, bank, made, given) or 0
+
+
+def _drop(writing: Writer, bank: str, generation: Generation) -> None:
+    writing.vectors.drop(bank, generation)
+    sketches.drop(writing, bank, generation)
+    writing.put_side(bank, {_SEEN + sketches.key_of(generation): None})
+
+
+def _noted(generation: Generation, seen: Seen) -> dict[str, bytes | None]:
+    return {_SEEN + sketches.key_of(generation): msgspec.json.encode(seen)}
+
+
+def _is_known(reader: Reader, bank: str, generation: Generation) -> bool:
+    known = (_kept(reader.side(bank, name), name) for name in (_USED, _MAKING))
+    return any(one is not None and one.generation == generation for one in known)
+
+
+def redraw(store: Store, bank: str, generation: Generation, some: list[Logged]) -> None:
+    """Draw what of some memories has a vector and no sketch: an erasure beside it took that."""
+    there = {one.seq: one.record.id for one in some}
+    with store.reading() as reader:
+        lacking = sketches.undrawn(reader, bank, generation, list(there))
+        names = [there[place] for place in sorted(lacking)]
+        found = reader.vectors.get(bank, generation, names) if names else {}
+    if found:
+        with store.writing() as writing:
+            rows = [row for row in writing.get(bank, list(found)) if row.body is not None]
+            drawn = {row.seq: _packed(found[row.id]) for row in rows}
+            sketches.draw(writing, bank, generation, drawn)
+
+
+def _packed(vector: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(vector)}d", *vector)
+
+
+def _say(writing: Writer, bank: str, made: Made) -> None:
+    making = _kept(writing.side(bank, _MAKING), _MAKING)
+    side: dict[str, bytes | None] = {_USED: msgspec.json.encode(made)}
+    if making is not None and making.generation == made.generation:
+        side[_MAKING] = None
+    writing.put_side(bank, side)
+
+
+def _kept(side: dict[str, bytes], name: str) -> Made | None:
+    """Return what stands beside the log; what cannot be read is made again."""
+    return _made_of(side[name]) if name in side else None
+
+
+@lru_cache(8)  # what a model learnt is long, and every question needs it
+def _made_of(kept: bytes) -> Made | None:
+    try:
+        return msgspec.json.decode(kept, type=resolved(Made))
+    except msgspec.DecodeError:
+        return None
+
+
+def text_of(logged: Logged) -> str:
+    """Return what a memory says, as vectors are made of it."""
+    return texts_of(logged.model) if isinstance(logged.model, Entry) else ""
+
+
+class _Counted:
+    """Texts, counted as they go by."""
+
+    def __init__(self, given: Iterator[str]) -> None:
+        self._given = given
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self._given:
+            self.number += 1
+            yield text
+
+
+OUTGROWN = 4
+
+_TELLING = Filter(types=frozenset({*Component, "erasure", "receipt", "status"}))
+"""What may be a memory without a vector, or speak of one."""
+
+_CURRENT = Filter()
+_STEP_SIZE = 256
+_LONG = 1 << 10
+"""Bytes of a record that cost as much as a record."""
+
+Keeper = Callable[[Made | None], Embedder | None]
+"""Gives what makes the vectors of a generation, or a bank's first; None where nothing may.
+
+Where it is another make of the model by now, a new generation takes the place of the old one.
+"""
+
+
+class Left:
+    """What a step may still cost.
+
+    Args:
+        most: Records that are looked at, long ones counting for more.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._spent = 0
+        self.made = 0
+        """Vectors that were made."""
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is left."""
+        return self._spent < self.most
+
+    def spend(self, some: list[Logged]) -> None:
+        """Count some records."""
+        self._spent += max(1, sum(1 + len(one.record.body) // _LONG for one in some))
+
+
+def is_behind(view: View, keeper: Keeper) -> bool:
+    """Tell whether there is something to do for a bank."""
+    used, entries = in_use(view), entries_of(view.head)
+    if used is None:
+        return bool(entries) and keeper(under_way(view)) is not None
+    embedder = keeper(used)
+    return embedder is not None and (
+        seen_by(view, used).place < view.head.size
+        or not used.is_of(embedder)
+        or _is_outgrown(used, entries)
+    )
+
+
+def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
+    """Do one step, and return how many vectors were made.
+
+    Args:
+        store: Where the bank is, open for writing.
+        ledger: The bank.
+        keeper: Gives what makes them.
+        most: What the step may cost; see ``Left``.
+
+    Raises:
+        SatchelError: If something is wrong with the bank, the store or the model. What was made
+            is kept.
+    """
+    with ledger.reading() as view:
+        if not is_behind(view, keeper):
+            return 0
+        used, making, entries = in_use(view), under_way(view), entries_of(view.head)
+    embedder = keeper(used or making)
+    if embedder is None:
+        return 0
+    left = Left(max(1, most // embedder.cost) if isinstance(embedder, Slow) else most)
+    if used is not None and used.is_of(embedder):
+        _step(store, ledger, used, embedder, left)
+        if making is not None:
+            making = making if making.is_of(embedder) else None
+        elif left and _is_outgrown(used, entries):
+            making = begun(store, ledger, embedder, rebuild=True, most=most)
+    else:
+        making = begun(store, ledger, embedder, most=most)
+    if making is not None and left and _step(store, ledger, making, embedder, left):
+        put_in_use(store, ledger.bank, making)
+    return left.made
+
+
+def _is_outgrown(made: Made, entries: int) -> bool:
+    return made.learnt is not None and entries >= OUTGROWN * max(made.entries, made.memories, 1)
+
+
+def _step(store: Store, ledger: Ledger, made: Made, embedder: Embedder, left: Left) -> bool:
+    """Go on with a generation while something is left; tell whether it is complete."""
+    own, together = made.embedder(embedder), min(_STEP_SIZE, left.most)
+    while True:
+        with ledger.reading() as view:
+            seen, size = seen_by(view, made), view.head.size
+            if seen.place >= size:
+                return True
+            if not left:
+                return False
+            some = list(islice(view.scan(_TELLING, after=seen.place - 1, complete=False), together))
+            wanted = lacking(view, made.generation, list(_memories(view, some)))
+            end = some[-1].seq + 1 if len(some) == together else size
+            beside = list(_beside(view, some))
+            first = min(_closed(view, some, seen.top), default=end)
+        vectors = own.embed([text_of(one) for one in wanted])
+        given = {one.record.id: vector for one, vector in zip(wanted, vectors, strict=True)}
+        seen = Seen(place=min(first, end), top=max(seen.top, end))
+        kept = keep(store, ledger.bank, made, given, seen)
+        if kept is None:
+            return False  # somebody else has put another one in its place
+        left.made += kept
+        left.spend(some)
+        for part in beside:
+            redraw(store, ledger.bank, made.generation, part)
+
+
+def _memories(view: View, some: list[Logged]) -> Iterator[Logged]:
+    """Yield the current memories among some records, and those that statuses of them name."""
+    yield from (one for one in some if isinstance(one.model, Entry))
+    there = {one.record.id for one in some}
+    named = [one.model.target for one in some if isinstance(one.model, Status)]
+    for one in view.get([each for each in dict.fromkeys(named) if each not in there]).values():
+        if isinstance(one.model, Entry) and _CURRENT.matches(one.row):
+            yield one
+
+
+def _closed(view: View, some: list[Logged], top: int) -> Iterator[int]:
+    """Yield where the imports began that are complete since; what they brought was not visible."""
+    sources = {
+        one.model.result.get("source")
+        for one in some
+        if one.seq >= top and isinstance(one.model, Receipt) and one.model.action == CLOSED
+    }
+    if sources:
+        yield from (one.place for one in view.imports() if one.source in sources)
+
+
+def _beside(view: View, some: list[Logged]) -> Iterator[list[Logged]]:
+    """Yield the memories around each one that was erased, whose sketches went with its own."""
+    erased = [one.model.entry for one in some if isinstance(one.model, Erasure)]
+    parts = {place // SKETCHED_TOGETHER for place in view.places(erased).values()} if erased else ()
+    for number in sorted(parts):
+        places = range(number * SKETCHED_TOGETHER, (number + 1) * SKETCHED_TOGETHER)
+        there = view.at(places)
+        yield [one for one in there if isinstance(one.model, Entry) and _CURRENT.matches(one.row)]

@@ -1,0 +1,1 @@
+"""Receipts: accounts of transfers, signed."""

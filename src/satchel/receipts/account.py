@@ -1,0 +1,361 @@
+"""What an account of a transfer says, and what becomes of the losses that a person accepted."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from satchel.artifact.body import TYPED_SECTIONS
+from satchel.model.records import Count, Model
+from satchel.model.type_info import resolved
+from satchel.model.values import Origin
+from satchel.ports.content import OF_ROWS, is_empty
+from satchel.ports.losses import Report
+from satchel.ports.record_set import RecordSet
+from satchel.ports.rows import Row
+
+VERSION: Literal[1] = 1
+"""Of the form of accounts."""
+
+EVERYTHING = "all"
+"""What ``--accept-loss`` takes in place of a field, to accept whatever there is."""
+
+REFUSED = "record"
+"""The field by which refused records, and those that a file lacks, are accepted."""
+
+_MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
+_LONGEST = 200
+
+Kind = Literal["import", "export", "convert", "migrate", "copy", "erase", "restore", "drill"]
+ReadBack = Literal["equal", "verified", "differs"]
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One end of a transfer: a file, or a bank."""
+
+    name: str
+    """The file, or the name of the bank."""
+
+    format: str | None = None
+    digest: str | None = None
+    """``blake3:`` and 64 hex digits of the file's bytes."""
+
+    bytes: Count | None = None
+    bank: str | None = None
+    """Its id."""
+
+    store: str | None = None
+    """Address of the store that the bank is in; of migrations."""
+
+    size: Count | None = None
+    """Records in the bank's log, where it was read."""
+
+    root: str | None = None
+    """Root hash of the log then."""
+
+    records: Count | None = None
+    """How many records there were to take, or how many are there now."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records of one type came how far."""
+
+    read: Count = 0
+    planned: Count = 0
+    written: Count = 0
+    read_back: Count = 0
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What did not make it, of one field and for one reason."""
+
+    field: str
+    """Path of the member, or the kind of record."""
+
+    count: Count
+    reason: str
+    examples: list[str] = []
+    """Ids or places of some records, never what is in them."""
+
+    accepted: bool = False
+    """Whether a person said beforehand that this may be lost."""
+
+
+class Scanned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Raw bytes that were looked through for what was erased."""
+
+    name: str
+    bytes: Count
+    found: Count = 0
+    """Places in which there is a piece of it."""
+
+    at: list[Count] = []
+    """The first of them."""
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was not taken."""
+
+    place: str
+    """Where in the input."""
+
+    reason: str
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of a transfer, as a receipt holds it."""
+
+    version: Literal[1]
+    kind: Kind
+    tool: str
+    began: str
+    ended: str
+    input: End
+    output: End
+    counts: dict[str, Counts]
+    """By type of record."""
+
+    source: str | None = None
+    """Id of the source record, by which an import is undone."""
+
+    unchanged: bool = False
+    """Whether there was nothing to do: all of it was there."""
+
+    done: dict[str, Count] = {}
+    """What an import did to the bank: added, known, skipped, overwritten and so on."""
+
+    left: dict[str, Count] = {}
+    """Records of kinds that stay with the log they come from."""
+
+    resumed: Count = 0
+    """Records that an earlier attempt had written."""
+
+    verdict: str | None = None
+    """On a sealed input."""
+
+    read_back: ReadBack | None = None
+    """``verified``: the seal over the whole output holds. ``equal``: each record is as planned."""
+
+    kept: dict[str, Count] = {}
+    """How many records have each member, as planned and as read back."""
+
+    sidecar: End | None = None
+    """The file beside the output that holds what its format cannot, or from which that came."""
+
+    beside: list[Lost] = []
+    """What is only in the sidecar: nothing of it is lost."""
+
+    added: dict[str, Count] = {}
+    """Members that the output's format gave to records by itself."""
+
+    lost: list[Lost] = []
+    refused: Count = 0
+    refusals: list[Refused] = []
+    """The first of them."""
+
+    accepted: list[str] = []
+    """What a person said may be lost."""
+
+    secrets: dict[str, Count] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: Count = 0
+    signed_by: str | None = None
+    """Who signed the output, where it is sealed."""
+
+    scanned: list[Scanned] = []
+    """Of an erasure: what was looked through afterwards."""
+
+    unreached: list[str] = []
+    """Of an erasure: where copies may be that nobody here can look at."""
+
+    notes: list[str] = []
+
+    @property
+    def losses(self) -> int:
+        """How many things did not make it, accepted or not."""
+        return sum(one.count for one in self.lost)
+
+    @property
+    def unaccepted(self) -> int:
+        """How many things did not make it that nobody said may be lost."""
+        return sum(one.count for one in self.lost if not one.accepted)
+
+    @property
+    def total(self) -> Counts:
+        """How many records of all types came how far."""
+        found = self.counts.values()
+        return Counts(
+            read=sum(one.read for one in found),
+            planned=sum(one.planned for one in found),
+            written=sum(one.written for one in found),
+            read_back=sum(one.read_back for one in found),
+        )
+
+
+def is_accepted(field: str, accepted: Iterable[str]) -> bool:
+    """Tell whether somebody said that a field may be lost; a field stands for what is in it."""
+    return any(
+        one in (EVERYTHING, field) or field.startswith(one.rstrip("/") + "/") for one in accepted
+    )
+
+
+def unaccepted(report: Report, accepted: Iterable[str]) -> int:
+    """Return how much of what a report counts nobody said may be lost."""
+    return sum(one.count for one in lost_in(report, accepted) if not one.accepted)
+
+
+def lost_in(report: Report, accepted: Iterable[str]) -> list[Lost]:
+    """Return what a report counts as lost, refused records included; the rest of many as one."""
+    named = tuple(accepted)
+    found = list(_lines(report, named))
+    rest = found[_MOST_LINES:]
+    if rest:
+        count = sum(one.count for one in rest)
+        field, reason = f"{len(rest)} more fields", "for different reasons"
+        said = all(one.accepted for one in rest)
+        found[_MOST_LINES:] = [Lost(field=field, count=count, reason=reason, accepted=said)]
+    return found
+
+
+def _lines(report: Report, accepted: tuple[str, ...]) -> Iterator[Lost]:
+    for loss in report.losses.values():
+        yield Lost(
+            field=told(loss.name),
+            count=loss.count,
+            reason=told(loss.reason),
+            examples=[told(one) for one in loss.examples],
+            accepted=is_accepted(loss.name, accepted),
+        )
+
+
+def refusals_in(report: Report) -> list[Refused]:
+    """Return the first records that were refused."""
+    first = report.refused[:_MOST_REFUSALS]
+    return [Refused(place=told(one.place), reason=told(one.message)) for one in first]
+
+
+def notes_in(report: Report) -> list[str]:
+    """Return the first notes."""
+    return [told(note) for note in report.notes[:_MOST_NOTES]]
+
+
+def told(text: str) -> str:
+    """Return a text as a receipt can hold it: bounded, and without what is no character.
+
+    A file name need not be UTF-8, and a name in a foreign file may hold half a character.
+    """
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
+
+
+def counted(
+    read: Mapping[str, int],
+    planned: Mapping[str, int],
+    written: Mapping[str, int],
+    read_back: Mapping[str, int],
+) -> dict[str, Counts]:
+    """Return counts by type from four tallies."""
+    types = sorted({*read, *planned, *written, *read_back})
+    return {
+        name: Counts(
+            read=read.get(name, 0),
+            planned=planned.get(name, 0),
+            written=written.get(name, 0),
+            read_back=read_back.get(name, 0),
+        )
+        for name in types
+    }
+
+
+_MOST_NAMED = 3
+
+
+class EmptyTexts:
+    """What of one pass over a source says nothing.
+
+    Where the text of a row was looked for, an empty one may be the wrong one: that is a loss. All
+    else arrives as it is, and a note counts it.
+
+    Args:
+        report: Takes the loss and the note.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._count = 0
+        self._examples = list[str]()
+
+    def see(self, identity: str, draft: Model) -> None:
+        """Look at a memory on its way."""
+        if not is_empty(draft):
+            return
+        origin = getattr(draft, "origin", None) or Origin()
+        example = origin.id or identity
+        if origin.provider in OF_ROWS:
+            reason = "its text is empty; another member may contain it (--text-member)"
+            self._report.lost("text", reason, example=example)
+        else:
+            self._count += 1
+            self._examples += [told(example)] * (self._count <= _MOST_NAMED)
+
+    def end(self) -> None:
+        """Report what was counted."""
+        if self._count:
+            named = ", ".join(self._examples)
+            self._report.note(f"memories without text at their source: {self._count:,} ({named})")
+
+
+CARRIED = frozenset(
+    {
+        *("episodic", "semantic", "procedural", "working", "identity"),
+        *("edge", "graph_node", "session_event", "file_version"),
+    }
+)
+"""The types of records that are memory; the others tell of a log or of a transfer."""
+
+_MOST_MEMBERS = 100
+_IN_ALL = ("id", "nonce", "type")
+_decoder = msgspec.json.Decoder(resolved(dict[str, msgspec.Raw]))
+_members, _many = _decoder.decode, _decoder.decode_lines
+
+
+class Tally:
+    """How many records there are of each type, and how many have each member."""
+
+    def __init__(self) -> None:
+        self.records = Counter[str]()
+        self.members = Counter[str]()
+        """Of records that are memory."""
+
+    def add(self, record_type: str, body: bytes) -> None:
+        """Count a record, given its canonical bytes."""
+        self.records[record_type] += 1
+        if record_type in CARRIED:
+            self.members.update(_members(body).keys())
+
+    def add_many(self, rows: Sequence[Row]) -> None:
+        """Count records, as ``add`` does one by one."""
+        self.records.update(row.type for row in rows)
+        lines = [row.body or b"" for row in rows if row.type in CARRIED]
+        for names, number in Counter(map(tuple, _many(b"\n".join(lines)))).items():
+            for name in names:  # most records have the same
+                self.members[name] += number
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """The members by name, the most frequent ones where a file makes up its own."""
+        found = [one for one in self.members.most_common() if one[0] not in _IN_ALL]
+        return {told(name): number for name, number in sorted(found[:_MOST_MEMBERS])}
+
+
+def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str, int]:
+    """Return how many records of each type a set has."""
+    wanted = None if types is None else frozenset(types)
+    found = {TYPED_SECTIONS.get(name): number for name, number in records.counts.items()}
+    return {
+        name: number
+        for name, number in found.items()
+        if name is not None and (wanted is None or name in wanted)
+    }

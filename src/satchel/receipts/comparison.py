@@ -1,0 +1,644 @@
+"""Reading what was written again, and comparing it with what was planned, field by field.
+
+First every record of both sides goes into one sum of keyed hashes, in whatever order it comes; if
+the sums are equal, so are the records, and that is all. (Where all of it came from other providers,
+origins are not in the sum, and count as gone: a format has no word for where else it was.) What the
+format's product keeps beside a memory (``Info.beside``) is not compared. Only where the sums differ
+are both read once more, laid side by side on disk, paired and compared. Memory is bounded.
+
+A format draws new ids, so a record is known by what it says: by all of it, else by the id it has at
+its origin (or its own, which is what a writer puts where none was), else by its words, else by its
+text alone, else by its turn among those that are left.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+from blake3 import blake3
+
+from satchel.crypto.canonical import canonical_checked, encode_sorted
+from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import Sealed
+from satchel.crypto.value_domain import ABSENT, plain, restore
+from satchel.errors import UsageError, ValueRefusedError
+from satchel.model.records import Model
+from satchel.model.type_info import resolved
+from satchel.model.values import Origin, is_id
+from satchel.ports.connector import Connector, pages
+from satchel.ports.drafts import taken
+from satchel.ports.format import Format, Info, Reading, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.ports.vectors import Sum
+from satchel.receipts.account import CARRIED, Tally
+from satchel.receipts.plans import Trim, lines_of, unchanged
+from satchel.runtime.scratch import Scratch
+
+_TOGETHER = 500
+_ITS_OWN = frozenset({"id", "nonce", "origin"})
+_WORDS = ("text", "subject", "predicate", "object", "name")
+
+MARK_BYTES = 16
+"""Length of what a record is known by, in bytes."""
+
+# Grouped, not joined: SQLite joins what it has numbered row by row with row.
+_PAIR = """
+INSERT INTO pair (a, b)
+SELECT max(n) FILTER (WHERE side = 0), max(n) FILTER (WHERE side = 1) FROM (
+  SELECT side, n, {key} AS key, row_number() OVER (PARTITION BY side, {key} ORDER BY n) AS turn
+  FROM record WHERE {key} IS NOT NULL AND CASE side
+    WHEN 0 THEN n NOT IN (SELECT a FROM pair) ELSE n NOT IN (SELECT b FROM pair) END
+)
+GROUP BY key, turn HAVING count(*) = 2
+"""
+
+_EVEN = """
+WITH rest AS (
+  SELECT type, side, count(*) AS number FROM record
+  WHERE (side = 0 AND n NOT IN (SELECT a FROM pair)) OR (side = 1 AND n NOT IN (SELECT b FROM pair))
+  GROUP BY type, side
+)
+UPDATE record SET even = type WHERE type IN (
+  SELECT one.type FROM rest AS one JOIN rest AS two ON one.type = two.type
+  WHERE one.side = 0 AND two.side = 1 AND one.number = two.number
+)
+"""
+
+
+class Said(NamedTuple):
+    """A record, and what it is known by."""
+
+    type: str
+    print: bytes
+    """All of it but id and nonce."""
+
+    bare: bytes | None
+    """All but its origin as well; None where it has none."""
+
+    key: bytes | None
+    """Its id at its origin, or its own."""
+
+    words: bytes | None
+    """Whatever type it is: some formats have one for all."""
+
+    body: bytes
+
+    text: bytes | None = None
+    """Its text alone; a sidecar has no line for it."""
+
+
+class Pair(NamedTuple):
+    """One record of each side: its number there, and its bytes."""
+
+    first: int
+    one: bytes
+    second: int
+    other: bytes
+
+
+def said_by(record: Sealed, *, draft: bool = False) -> Said:
+    """Return what a record is known by.
+
+    Args:
+        record: The record.
+        draft: Whether its id was drawn just now, and says nothing.
+    """
+    value = record.value
+    key = (value.get("origin") or {}).get("id") or (None if draft else record.id or None)
+    last = str(key).rpartition("/")[2]
+    key = last if is_id(last) else key  # what is part of something is named after both
+    said = [value.get(name) for name in _WORDS]
+    bare = {name: part for name, part in value.items() if name not in _ITS_OWN}
+    text = value.get("text")
+    return Said(
+        record.type,
+        print_of(record.id, record.body),
+        _mark(canonical_checked(bare)) if "origin" in value else None,
+        None if key is None else _mark(str(key).encode()),
+        _mark(canonical_checked(said)) if any(said) else None,
+        record.body,
+        _mark(text.encode()) if text else None,
+    )
+
+
+def print_of(identity: str, body: bytes) -> bytes:
+    """Return what tells a record from any other that says something else."""
+    return fingerprint(identity, body)[:MARK_BYTES]
+
+
+def _mark(data: bytes) -> bytes:
+    return blake3(data).digest(length=MARK_BYTES)
+
+
+class Pairing(Scratch):
+    """Two sides in a temporary database, which spills to disk by itself. A context manager."""
+
+    def __init__(self) -> None:
+        self._number = [0, 0]
+        super().__init__(
+            "CREATE TABLE record(side INTEGER, n INTEGER, type TEXT, print BLOB, bare BLOB,"
+            " key BLOB, words BLOB, body BLOB, text BLOB, even TEXT, PRIMARY KEY (side, n))"
+            " WITHOUT ROWID;"
+            "CREATE TABLE pair(a INTEGER PRIMARY KEY, b INTEGER UNIQUE);",
+            cache_kib=16384,
+        )
+
+    def add(self, side: int, records: Iterable[Said]) -> None:
+        """Take records of a side, 0 or 1, which are numbered from 0."""
+        rows = (self._row(side, record) for record in records)
+        while some := list(islice(rows, _TOGETHER)):
+            self._db.executemany(
+                "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", some
+            )
+
+    def pair(self, columns: Iterable[str]) -> None:
+        """Pair what is the same by each of some columns of ``Said``, the surest first."""
+        for column in columns:
+            self._db.execute(f"CREATE INDEX record_{column} ON record(side, {column})")
+            self._db.execute(_PAIR.format(key=column))
+
+    def pair_by_turn(self, *, surely: bool = False) -> None:
+        """Pair what is left, by type and in its order.
+
+        Args:
+            surely: Only of types of which as many are left on both sides.
+        """
+        if surely:
+            self._db.execute(_EVEN)
+            self._db.execute(_PAIR.format(key="even"))
+            return
+        self._db.execute(_PAIR.format(key="type"))
+
+    def pairs(self, *, differing: bool = False) -> Iterator[Pair]:
+        """Yield the pairs in the order of the first side; only those that differ, if so wished."""
+        found = self._db.execute(
+            "SELECT one.n, one.body, two.n, two.body FROM pair"
+            " JOIN record AS one ON one.side = 0 AND one.n = pair.a"
+            " JOIN record AS two ON two.side = 1 AND two.n = pair.b"
+            " WHERE NOT (? AND one.print = two.print) ORDER BY one.n",
+            [differing],
+        )
+        return (Pair(*row) for row in found)
+
+    def alone(self, side: int) -> Iterator[tuple[int, str, bytes]]:
+        """Yield number, type and bytes of the records of a side that have no pair."""
+        return self._db.execute(
+            "SELECT n, type, body FROM record WHERE side = ?"  # noqa: S608 - one of two letters
+            f" AND n NOT IN (SELECT {'ab'[side]} FROM pair) ORDER BY n",
+            [side],
+        )
+
+    def first_of(self, number: int) -> bytes | None:
+        """Return the bytes of what a record of the second side is paired with."""
+        row = self._db.execute(
+            "SELECT body FROM pair JOIN record ON side = 0 AND n = a WHERE b = ?", [number]
+        ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def _row(self, side: int, record: Said) -> tuple[int | str | bytes | None, ...]:
+        number = self._number[side]
+        self._number[side] += 1
+        return side, number, *record
+
+
+class Apart:
+    """Leaves out of records what a product keeps beside them.
+
+    Args:
+        names: Members of ``origin.as_written``, as ``Info.beside`` has them.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+        self._quoted = [b'"%b":' % name.encode() for name in names]
+
+    def line(self, line: bytes) -> bytes:
+        """Return the canonical bytes of a record without it."""
+        if not any(name in line for name in self._quoted):
+            return line
+        value = msgspec.json.decode(line)
+        origin = value.get("origin")
+        kept = origin.get("as_written") if isinstance(origin, dict) else None
+        if not isinstance(kept, dict) or self._names.isdisjoint(kept):
+            return line
+        del origin["as_written"]
+        rest = {name: part for name, part in kept.items() if name not in self._names}
+        value["origin"] = origin | ({"as_written": rest} if rest else {})
+        return canonical_checked(value)
+
+    def draft(self, draft: Any) -> Any:
+        """Return a draft without it."""
+        origin = getattr(draft, "origin", None)
+        if origin is None or self._names.isdisjoint(origin.as_written):
+            return draft
+        kept = {name: part for name, part in origin.as_written.items() if name not in self._names}
+        return msgspec.structs.replace(
+            draft, origin=msgspec.structs.replace(origin, as_written=kept)
+        )
+
+
+GONE = "missing when read back"
+OTHER = "different when read back"
+_ORIGIN_GONE = f"where it came from is {GONE}"
+
+_WRAP = (1 << 256) - 1
+_IN_ALL = frozenset({"id", "nonce"})
+_LINKS = frozenset({"parent_ids", "source_event_ids"})
+_ENDS = frozenset({"source", "target", "session", "parent"})
+_PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint", "log", "as_of"})
+"""Where an event stands in its conversation and in the log; another log counts anew."""
+
+_INSIDE = frozenset({"scope", "origin"})
+_NUMBERS = frozenset({"$int", "$float"})
+_EXAMPLES = 3
+_ODD_NUMBER = re.compile(rb"(?:\.0|e-?[0-9]+)[,}\]]")
+"""What may be a number that canonical bytes write in another way than an encoder."""
+
+_COLUMNS = ("print", "bare", "key", "words", "text")
+
+
+class _Named(msgspec.Struct, gc=False):
+    id: str = ""
+    origin: msgspec.Raw = msgspec.Raw()
+
+
+_named = msgspec.json.Decoder(resolved(_Named)).decode
+
+
+class _Provided(msgspec.Struct, gc=False):
+    provider: str | None = None
+
+
+_provider = msgspec.json.Decoder(resolved(_Provided)).decode
+
+
+class Written(NamedTuple):
+    """Something that was written: which format reads it, and where it is."""
+
+    name: str
+    """The format's, which is the provider that what it reads names."""
+
+    adapter: Format
+    place: Place
+    limits: Limits
+    trim: Trim = unchanged
+    """What was done to records because nobody asked for all of them."""
+
+    vectors: Sum | None = None
+    """The vectors that went along; None for none."""
+
+    only_ours: bool = False
+    """Whether there is something of others in it, which was not written."""
+
+    def reading(self, vectors: Sum) -> Reading:
+        """Return what its reader is given."""
+        return Reading(limits=self.limits, vectors=vectors, only_ours=self.only_ours)
+
+
+class Found(NamedTuple):
+    """What was found when an output was read again."""
+
+    records: Counter[str]
+    """Records by type."""
+
+    differences: "Differences"
+
+
+class Differences:
+    """What is not as it was planned, counted by field."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[tuple[str, str]]()
+        """By field and reason."""
+
+        self.examples = dict[tuple[str, str], list[str]]()
+        self.members = Counter[str]()
+        """Members that are not as planned, or whose record is not there, by name."""
+
+        self.added = Counter[str]()
+        """Members that a format gave to records by itself."""
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def add(self, field: str, reason: str, example: str) -> None:
+        """Count a difference in one record."""
+        self.counts[field, reason] += 1
+        self.members[field.partition("/")[0]] += 1
+        shown = self.examples.setdefault((field, reason), [])
+        if len(shown) < _EXAMPLES:
+            shown.append(example)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        for one in (self.counts, self.examples, self.members, self.added):
+            one.clear()
+
+    def into(self, report: Report) -> None:
+        """Add to a report what it does not name yet.
+
+        What a writer said that its format cannot hold is missing when it is read back, too; it
+        counts once. ``scope`` and ``scope/namespace`` speak of the same thing: a whole that is gone
+        has each of its parts in it.
+        """
+        whole, parts = Counter[str](), Counter[str]()
+        for (name, _), loss in report.losses.items():
+            (parts if "/" in name else whole)[name.partition("/")[0]] += loss.count
+        for name in sorted({name for name, _ in self.counts}, key=lambda name: "/" in name):
+            top = name.partition("/")[0]
+            known = min(whole[top], self._count_of(name))
+            if name == top:
+                whole[top] -= known
+            for (field, reason), count in self.counts.items():
+                if field != name:
+                    continue
+                here = min(count, known)
+                known -= here
+                part = min(count - here, parts[top])
+                parts[top] -= part
+                if count > here + part:
+                    for example in self.examples.get((field, reason), ()):
+                        report.lost(field, reason, example=example, count=0)
+                    report.lost(field, reason, count=count - here - part)
+
+    def _count_of(self, name: str) -> int:
+        return sum(count for (field, _), count in self.counts.items() if field == name)
+
+
+def read_again(written: Written, planned: RecordSet) -> Found:
+    """Read an output again and compare it with what was planned.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    key, tally, vectors = os.urandom(32), Tally(), Sum()
+    apart = Apart(written.adapter.info.beside)
+    wanted = _planned(planned, apart, key, written)
+    whole = bare = named = 0
+    for record_type, print_, without in _prints(written, apart, vectors):
+        tally.records[record_type] += 1
+        named += print_ != without
+        whole += _weight(print_, key)
+        bare += _weight(without, key)
+    if (whole - wanted.whole) & _WRAP == 0:
+        differences = Differences()
+    elif (bare - wanted.bare) & _WRAP == 0 and not wanted.some_stay:
+        differences = wanted.origins
+        differences.added.update({"origin": named} if named else {})
+    else:
+        differences = Differences()
+        with Pairing() as pairing:
+            lines = ((kind, apart.line(one)) for kind, one in lines_of(planned, written.trim))
+            pairing.add(0, (said_by(Sealed(_named(one).id, kind, one)) for kind, one in lines))
+            pairing.add(1, map(said_by, _sealed(written, apart)))
+            _compare(pairing, differences)
+    if written.vectors is not None and written.vectors.total != vectors.total:
+        differences.counts["embedding", OTHER] += max(1, written.vectors.count - vectors.count)
+    return Found(tally.records, differences)
+
+
+class _Wanted(NamedTuple):
+    """What the sums over an output have to be."""
+
+    whole: int
+    bare: int
+    """Without origins, which another provider's format replaces."""
+
+    origins: Differences
+    """What is lost when only the second is right."""
+
+    some_stay: bool
+    """Whether some come from the provider itself, whose origins are not replaced."""
+
+
+def _planned(records: RecordSet, apart: Apart, key: bytes, written: Written) -> _Wanted:
+    whole, bare, origins, stay = 0, 0, Differences(), False
+    for _, given in lines_of(records, written.trim):
+        line = apart.line(given)
+        said = _named(line)
+        weight = _weight(fingerprint(said.id, line), key)
+        whole += weight
+        origin = bytes(said.origin)
+        if origin:
+            origins.add("origin", _ORIGIN_GONE, said.id)
+            stay = stay or _provider(origin).provider == written.name
+            rest = _without(line, origin)
+            weight = _weight(fingerprint(said.id, rest), key)
+        bare += weight
+    return _Wanted(whole, bare, origins, stay)
+
+
+def _prints(written: Written, apart: Apart, vectors: Sum) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield type and fingerprints, with and without origin, of each record of an output.
+
+    Those without plain bytes get ones that nothing has, so that they are looked at closely.
+    """
+    reading = written.reading(vectors)
+    for item in written.adapter.read(written.place, reading):
+        if isinstance(item, Sealed):
+            if item.type in CARRIED:
+                print_ = fingerprint(item.id, item.body)
+                yield item.type, print_, print_
+            continue
+        record_type = str(item.__struct_config__.tag)
+        if record_type in CARRIED:
+            yield record_type, *_plain_prints(apart.draft(item))
+
+
+def _plain_prints(draft: Model) -> tuple[bytes, bytes]:
+    if draft.id is not None or draft.nonce is not None:
+        draft = msgspec.structs.replace(draft, id=None, nonce=None)
+    origin = getattr(draft, "origin", None)
+    try:
+        line = encode_sorted(draft)
+        if _ODD_NUMBER.search(line):
+            line = canonical_checked(plain(draft))
+        rest = line if origin is None else _without(line, bytes(_named(line).origin))
+        without = blake3(rest).digest()
+        if origin is None or _is_ours(origin):
+            return without, without
+        return blake3(line).digest(), without
+    except (msgspec.MsgspecError, ValueError, TypeError, ValueRefusedError):
+        return os.urandom(32), os.urandom(32)
+
+
+def _without(line: bytes, origin: bytes) -> bytes:
+    """Return a canonical line without its origin, which is never its last member."""
+    return line.replace(b'"origin":%b,' % origin, b"", 1)
+
+
+def _is_ours(origin: Origin) -> bool:
+    """Tell whether an origin only says that a writer put our own id where there was none."""
+    return origin.id is not None and is_id(origin.id) and not origin.as_written
+
+
+def _sealed(written: Written, apart: Apart) -> Iterator[Sealed]:
+    reading = written.reading(Sum())
+    for record in taken(written.adapter, written.place, reading):
+        if record.type in CARRIED:
+            line = apart.line(record.body)
+            yield record if line is record.body else Sealed(record.id, record.type, line)
+
+
+def _weight(print_: bytes, key: bytes) -> int:
+    return int.from_bytes(blake3(print_, key=key).digest())
+
+
+def _compare(pairing: Pairing, differences: Differences) -> None:
+    """Pair what was added, and count what differs."""
+    pairing.pair(_COLUMNS)
+    pairing.pair_by_turn()
+    for pair in pairing.pairs(differing=True):
+        compared(msgspec.json.decode(pair.one), msgspec.json.decode(pair.other), differences)
+    for side, reason in ((0, GONE), (1, "unexpected when read back")):
+        for _, record_type, body in pairing.alone(side):
+            differences.add(record_type, reason, _named(body).id)
+            if side == 0:
+                differences.members.update(msgspec.json.decode(body).keys())
+
+
+def compared(one: dict[str, Any], other: dict[str, Any], differences: Differences) -> None:
+    """Count the members in which a planned record and the one read back differ.
+
+    Args:
+        one: As planned.
+        other: As read back.
+        differences: Where they are counted.
+    """
+    where = str(one.get("id", ""))
+    for name, part in one.items():
+        if name in _IN_ALL:
+            continue
+        if name in _INSIDE and isinstance(part, dict):
+            _compared_inside(name, part, other.get(name), differences, where)
+        elif name not in other:
+            differences.add(name, GONE, where)
+        elif not _same(name, part, other[name]):
+            differences.add(name, OTHER, where)
+    differences.added.update(other.keys() - one.keys())
+
+
+def _compared_inside(
+    name: str, part: dict[str, Any], other: Any, differences: Differences, where: str
+) -> None:
+    there = other if isinstance(other, dict) else {}
+    if name == "origin" and part.get("provider") != there.get("provider"):
+        differences.add("origin", _ORIGIN_GONE, where)
+        return
+    for inner, said in part.items():
+        if inner not in there:
+            differences.add(f"{name}/{inner}", GONE, where)
+        elif not _same(inner, said, there[inner]):
+            differences.add(f"{name}/{inner}", OTHER, where)
+
+
+def _same(name: str, one: Any, other: Any) -> bool:
+    """Tell whether two values are the same; an id of another record may be another id now."""
+    if name in _LINKS and isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other)
+    if name in _ENDS and isinstance(one, str) and is_id(one):
+        return isinstance(other, str)
+    if name == "state" and isinstance(one, dict) and isinstance(other, dict):
+        one, other = ({k: v for k, v in said.items() if k not in _PLACE} for said in (one, other))
+    if canonical_checked(one) == canonical_checked(other):
+        return True
+    try:
+        return canonical_checked(_spelled(one)) == canonical_checked(_spelled(other))
+    except (ValueError, TypeError):
+        return False
+
+
+def _spelled(value: Any) -> Any:
+    """Return a value with each number that no record can hold in one spelling: 1e22, 1e+22."""
+    if isinstance(value, list):
+        return [_spelled(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and not _NUMBERS.isdisjoint(value):
+        return repr(restore(value))
+    return {name: _spelled(part) for name, part in value.items()}
+
+
+class Handed(Scratch):
+    """The records that a product was handed, as a format whose file is the product.
+
+    Args:
+        opening: Opens the product anew, for reading.
+    """
+
+    info: ClassVar[Info]
+
+    def __init__(self, opening: Callable[[], Connector]) -> None:
+        self._opening = opening
+        super().__init__(
+            "CREATE TABLE handed(there TEXT PRIMARY KEY, origin BLOB) WITHOUT ROWID;",
+            cache_kib=4096,
+        )
+
+    def is_to(self, connector: Connector) -> None:
+        """Say what the product is."""
+        # Each product has its own; the protocol knows them by class.
+        self.info = connector.info  # type: ignore[misc]
+
+    def add(self, there: str, record: Sealed) -> None:
+        """Note that the product has a record, under an id of its own."""
+        origin = getattr(record.model, "origin", None)
+        row = (there, None if origin is None else msgspec.json.encode(origin))
+        self._db.execute("INSERT OR REPLACE INTO handed VALUES (?, ?)", row)
+
+    def recognises(self, place: Place) -> bool:
+        """Tell that no file is one."""
+        del place
+        return False
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        """Yield what the product has now of that which it was handed."""
+        del place, reading
+        with closing(self._opening()) as connector:
+            for page in pages(connector, Report()):
+                for item in page.items:
+                    found = self._as_handed(item.model if isinstance(item, Sealed) else item)
+                    if found is not None:
+                        yield found
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        """Refuse: it has been written already."""
+        del records, target, writing
+        raise UsageError("a product that received records is only read")
+
+    def _as_handed(self, item: Model) -> Model | None:
+        """Return a record with the origin that it was handed with, where its product kept that."""
+        origin = getattr(item, "origin", None)
+        if origin is None or origin.id is None:
+            return None
+        sql = "SELECT origin FROM handed WHERE there = ?"
+        row = self._db.execute(sql, [origin.id]).fetchone()
+        if row is None:
+            return None
+        before = None if row[0] is None else _decode(row[0])
+        if before is not None and before.provider != origin.provider:
+            return item
+        back = None if before is None else _as_before(origin, before)
+        return msgspec.structs.replace(item, origin=back)
+
+
+_decode = msgspec.json.Decoder(resolved(Origin)).decode
+
+
+def _as_before(origin: Origin, before: Origin) -> Origin:
+    """Return an origin with the id that it had; what its product filled in is no difference."""
+    kept = {name: part for name, part in origin.as_written.items() if part != ABSENT}
+    kept |= {
+        name: part
+        for name, part in before.as_written.items()
+        if part == ABSENT and name not in kept
+    }
+    return msgspec.structs.replace(origin, id=before.id, as_written=kept)

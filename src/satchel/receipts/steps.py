@@ -1,0 +1,363 @@
+"""Receipts of what took several steps: a migration, or a transfer by way of a store of the moment.
+
+The steps have accounts of their own, which speak of that store; what is kept is one that speaks of
+both ends.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from satchel.bank.connections import open_ledger, opened_store, shown_address
+from satchel.config.files import Activation
+from satchel.config.settings import Settings
+from satchel.crypto.signatures import SigningKey
+from satchel.model.times import now
+from satchel.ports.losses import Loss
+from satchel.receipts.account import (
+    REFUSED,
+    VERSION,
+    Account,
+    Counts,
+    End,
+    Kind,
+    Lost,
+    ReadBack,
+    told,
+)
+from satchel.receipts.archive import keep, signer, tool
+from satchel.receipts.plans import EmbeddingCost, TransferPlan
+from satchel.receipts.receipt import receipt_of
+
+_FAILED, _DIFFERS = 5, 1
+
+Told = Callable[["MigratedBank"], None]
+"""Is told of each bank when it is done, in no order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateOptions:
+    """What a migration is asked to do."""
+
+    banks: tuple[str, ...] = ()
+    """Which, as ``find_bank`` takes them; all when empty."""
+
+    jobs: int = 4
+    """How many banks at a time."""
+
+    new: Path | None = None
+    """The configuration file that counts afterwards; None to leave the one that does."""
+
+    active: Path | None = None
+    """The file that is read when nobody names another."""
+
+    accept_loss: tuple[str, ...] = ()
+    """Fields that may be lost on the way to or from a product; ``all`` for whatever there is."""
+
+    leaves_others: bool = False
+    """Whether to switch to a store that lacks banks of the old one."""
+
+    dry_run: bool = False
+    owner: Callable[[], SigningKey] | None = None
+    """Gives the key that owns banks that are made; for what comes from a provider."""
+
+    told: Told | None = None
+    progress: Callable[[int, int], None] | None = None
+    """Called with the records that were copied and read back, and all of them twice."""
+
+
+class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one bank."""
+
+    bank: str
+    name: str | None = None
+    relation: str | None = None
+    """How the copy that was read stood to the other one before."""
+
+    size: int = 0
+    """Records in its log."""
+
+    root: str | None = None
+    carried: int = 0
+    """Records that were carried now; fewer than ``size`` where an earlier run carried some."""
+
+    vectors: int = 0
+    blobs: int = 0
+    read_back: dict[str, int] = {}
+    """Records of each type, read again from where they went, each proved."""
+
+    verified: bool = False
+    """Whether it was read back whole, with the same head."""
+
+    losses: list[Loss] = []
+    """What the target has no place for; for a provider."""
+
+    receipt: str | None = None
+    """Id of the receipt; ``satchel receipt show`` prints it."""
+
+    account: Account | None = None
+    """What the receipt says."""
+
+    default: bool = False
+    """Whether it is the default bank of the store that was written."""
+
+    notes: list[str] = []
+    problem: str | None = None
+    code: str | None = None
+    """Of the problem."""
+
+    exit_status: int = 0
+
+
+class Migrated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a migration did."""
+
+    source: str
+    target: str
+    banks: list[MigratedBank]
+    dry_run: bool = False
+    switched: Activation | None = None
+    """What became of the active configuration; None where it was left."""
+
+    switch_wanted: bool = False
+    """Whether the new configuration was to become the active one."""
+
+    left: list[str] = []
+    """Banks of the old store that were not asked for, and that the new one does not have."""
+
+    notes: list[str] = []
+
+    @property
+    def failed(self) -> list[MigratedBank]:
+        """The banks that are not done."""
+        return [one for one in self.banks if one.problem is not None]
+
+    @property
+    def exit_status(self) -> int:
+        """0 when all is done, 5 when a bank cannot be written or read, 1 otherwise."""
+        statuses = {one.exit_status for one in self.failed}
+        is_left = self.switch_wanted and not self.dry_run and self.switched is None
+        return _FAILED if _FAILED in statuses else _DIFFERS if statuses or is_left else 0
+
+
+_WORST_FIRST: tuple[ReadBack | None, ...] = ("differs", None, "equal", "verified")
+
+
+def end_of_bank(name: str | None, bank: str, store: str) -> End:
+    """Return a bank as one end of a transfer."""
+    return End(name=told(name or bank), bank=bank, store=told(shown_address(store)))
+
+
+def end_in(settings: Settings, name: str | None, bank: str) -> End:
+    """Return a bank as it is now in the store that is configured.
+
+    Raises:
+        VerificationError: If it is not what was signed.
+        StoreError: If it cannot be read.
+    """
+    with (
+        opened_store(settings, read_only=True) as store,
+        open_ledger(settings, store, bank).reading() as view,
+    ):
+        head = view.head
+    end = end_of_bank(name, bank, settings.store)
+    return msgspec.structs.replace(end, size=head.size, root=head.root, records=head.size)
+
+
+def account_of_log(done: MigratedBank, ends: tuple[End, End], began: str) -> Account:
+    """Return what was done to carry a log as it is, and to read it again; or that it was not.
+
+    Args:
+        done: What became of the bank.
+        ends: Where it was, and where it is.
+        began: When that began.
+    """
+    if done.problem is None:
+        here, there = (
+            msgspec.structs.replace(end, size=done.size, root=done.root, records=done.size)
+            for end in ends
+        )
+        lost = list[Lost]()
+    else:
+        here, there = ends
+        lost = [Lost(field=REFUSED, count=max(1, done.size), reason=told(done.problem))]
+    return Account(
+        version=VERSION,
+        kind="migrate",
+        tool=tool(),
+        began=began,
+        ended=now(),
+        input=here,
+        output=there,
+        # Numbers by type are those that were signed: all that was read back has been held to them.
+        counts={
+            name: Counts(read=number, planned=number, written=number, read_back=number)
+            for name, number in done.read_back.items()
+        },
+        unchanged=done.problem is None and done.carried == 0,
+        done={"carried": done.carried, "there before": max(0, done.size - done.carried)},
+        read_back="equal" if done.verified else None,
+        lost=lost,
+        notes=[told(note) for note in done.notes],
+    )
+
+
+def with_receipt(settings: Settings, done: MigratedBank, account: Account) -> MigratedBank:
+    """Return what became of a bank with its receipt, which is signed and kept."""
+    receipt, notes = kept(settings, account)
+    return msgspec.structs.replace(
+        done, account=account, receipt=receipt, notes=[*done.notes, *notes]
+    )
+
+
+def kept(
+    settings: Settings,
+    account: Account,
+    *,
+    key: SigningKey | None = None,
+    copy: Path | None = None,
+) -> tuple[str | None, list[str]]:
+    """Sign a receipt and keep it on this machine; return its id, and what went wrong.
+
+    Args:
+        settings: Whose home.
+        account: What it says.
+        key: Who signs; this machine's writer key when not given.
+        copy: A file that it is to be in as well.
+
+    Raises:
+        TargetError: If the copy cannot be written.
+    """
+    ids, notes = keep(settings, [receipt_of(account, signer(settings, key))], copy)
+    return (ids[0] if ids else None), notes
+
+
+def joined(
+    kind: Kind, ends: tuple[End, End], read: Sequence[Account], written: Sequence[Account]
+) -> Account:
+    """Return one account of a transfer that read into a store of the moment and wrote from it.
+
+    Args:
+        kind: Of the whole.
+        ends: What was read, and what was written.
+        read: What was done to each bank of the moment; of the input they all say the same.
+        written: What was done with each of these banks.
+    """
+    first = read[0]
+    steps = [first, *written]
+    return Account(
+        version=VERSION,
+        kind=kind,
+        tool=tool(),
+        began=first.began,
+        ended=now(),
+        input=ends[0],
+        output=ends[1],
+        counts=_counts(read, written),
+        done=dict(_summed(one.done for one in written)),
+        verdict=first.verdict,
+        read_back=_read_back(written),
+        kept=dict(sorted(_summed(one.kept for one in written).items())),
+        added=dict(sorted(_summed(one.added for one in written).items())),
+        lost=_lost(one.lost for one in steps),
+        refused=first.refused,
+        refusals=first.refusals,
+        accepted=first.accepted,
+        secrets=first.secrets,
+        secrets_kept=first.secrets_kept,
+        signed_by=next((one.signed_by for one in written if one.signed_by), None),
+        notes=list(dict.fromkeys(note for one in steps for note in one.notes)),
+    )
+
+
+def _counts(read: Sequence[Account], written: Sequence[Account]) -> dict[str, Counts]:
+    arrived, planned, wrote, back = (Counter[str]() for _ in range(4))
+    for one in written:
+        for name, counts in one.counts.items():
+            planned[name] += counts.planned
+            wrote[name] += counts.written
+            back[name] += counts.read_back
+    for one in read:
+        for name, counts in one.counts.items():
+            arrived[name] += counts.read
+    return {
+        name: Counts(
+            read=arrived[name],
+            planned=planned[name],
+            written=wrote[name],
+            read_back=back[name],
+        )
+        for name in sorted({*arrived, *planned})
+    }
+
+
+def _summed(found: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total = Counter[str]()
+    for one in found:
+        total.update(one)
+    return total
+
+
+def _lost(steps: Iterable[Sequence[Lost]]) -> list[Lost]:
+    """Return what was lost in all steps, each field and reason once."""
+    found = dict[tuple[str, str, bool], Lost]()
+    for lost in steps:
+        for one in lost:
+            key = (one.field, one.reason, one.accepted)
+            before = found.get(key)
+            count = one.count + (0 if before is None else before.count)
+            found[key] = msgspec.structs.replace(before or one, count=count)
+    return list(found.values())
+
+
+def _read_back(written: Iterable[Account]) -> ReadBack | None:
+    """Return the worst of what was found in several steps."""
+    words = {one.read_back for one in written}
+    for word in _WORST_FIRST:
+        if word in words:
+            return word
+    return None
+
+
+def joined_plan(
+    ends: tuple[End, End], read: Account, plans: Sequence[TransferPlan]
+) -> TransferPlan:
+    """Return one plan of an import by way of a store of the moment.
+
+    Args:
+        ends: What was read, and what would be written.
+        read: What is known of the input.
+        plans: What would be done with each bank of the moment; not none.
+    """
+    cost = [one.embedding for one in plans]
+    notes = [*read.notes, *(note for one in plans for note in one.notes)]
+    return TransferPlan(
+        version=VERSION,
+        kind="import",
+        tool=tool(),
+        input=ends[0],
+        output=ends[1],
+        read=dict(sorted(_summed(one.read for one in plans).items())),
+        targets=[
+            msgspec.structs.replace(target, name=one.input.name)
+            for one in plans
+            for target in one.targets
+        ],
+        embedding=EmbeddingCost(
+            records=sum(one.records for one in cost),
+            characters=sum(one.characters for one in cost),
+            tokens=sum(one.tokens for one in cost),
+        ),
+        seconds=round(sum(one.seconds for one in plans), 2),
+        bytes_per_second=min(one.bytes_per_second for one in plans),
+        tenants=[owner for one in plans for owner in one.tenants],
+        tenants_left=sum(one.tenants_left for one in plans),
+        cannot_hold=_lost([read.lost, *(one.cannot_hold for one in plans)]),
+        refused=read.refused,
+        refusals=read.refusals,
+        secrets=read.secrets,
+        notes=list(dict.fromkeys(notes)),
+    )

@@ -1,1 +1,0 @@
-"""Content-type enforcement: what is not what its block is for is held back, never rewritten."""

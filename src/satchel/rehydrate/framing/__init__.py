@@ -1,1 +1,0 @@
-"""Framing: memory as records that nothing in them can leave."""

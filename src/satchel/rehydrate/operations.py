@@ -1,0 +1,325 @@
+"""Memory of a bank or a file, provided as context for a model."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from blake3 import blake3
+
+from satchel.artifact.verification import Outcome, Verification
+from satchel.bank.connections import known_owners, store_of_the_moment
+from satchel.bank.jobs import new_journal
+from satchel.bank.memory import notes_of
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.permissions import presented, revoked_keys
+from satchel.config.options import FEW_FOR_MODELS
+from satchel.config.settings import Settings
+from satchel.crypto.sealed_records import seeded_nonces
+from satchel.crypto.signatures import SigningKey
+from satchel.crypto.token_chain import Chain, Surroundings
+from satchel.crypto.tokens import Permission
+from satchel.errors import EmptyInputError, SatchelError, TokenError, VerificationError
+from satchel.inference.models import summariser_of
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.scope import ScopedView
+from satchel.ledger.transaction import closing
+from satchel.ledger.view import View
+from satchel.model.times import now
+from satchel.ports.operations import operation, texts
+from satchel.recall.models import asking, reranker_of
+from satchel.rehydrate.options import PipelineOptions, RehydrateOptions, asked_of
+from satchel.rehydrate.pipeline import rehydrate
+from satchel.rehydrate.request import Around, Rehydrated
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.private_files import private_folder
+from satchel.runtime.spool import Strands
+from satchel.transfer.import_batches import Batch
+from satchel.transfer.import_plan import Plan
+from satchel.transfer.import_rules import OnConflict, Rules
+from satchel.transfer.import_source import Arriving, arrived
+
+MOST = 256
+"""Files that are remembered; the oldest is forgotten first."""
+
+_MOST_BYTES = 1 << 16
+
+
+def was_looked_at(settings: Settings, digest: str) -> bool:
+    """Tell whether all of a file was looked at before, by this version and under these limits."""
+    return _named(settings, digest) in _there(settings)
+
+
+def remember(settings: Settings, digest: str) -> None:
+    """Remember that all of a file was looked at, and was good; it is no harm if that fails."""
+    name = _named(settings, digest)
+    kept = [one for one in _there(settings) if one != name][1 - MOST :]
+    with suppress(SatchelError):
+        private_folder(settings.state)
+        with writing(settings.state / _FILE, mode=PRIVATE_FILE) as stream:
+            stream.write(msgspec.json.encode([*kept, name]))
+
+
+_FILE = "looked-at.json"
+
+
+def _named(settings: Settings, digest: str) -> str:
+    limits = msgspec.json.encode(settings.options.limits, order="deterministic")
+    return f"{digest} {version('satchel')} {blake3(limits).hexdigest(length=8)}"
+
+
+def _there(settings: Settings) -> list[str]:
+    """Return what is remembered, oldest first; nothing where that is damaged."""
+    with suppress(SatchelError, msgspec.MsgspecError), reading(settings.state / _FILE) as stream:
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=list[str])[-MOST:]
+    return []
+
+
+_TOGETHER = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromFile:
+    """How a file is taken."""
+
+    format: str | None = None
+    """When it is not to be recognised."""
+
+    accepted: frozenset[Outcome] = frozenset()
+    """Verdicts that are accepted."""
+
+    keys: tuple[str, ...] = field(default_factory=tuple)
+    """Keys to trust for this call."""
+
+
+@contextmanager
+def view_of_file(
+    settings: Settings, file: Path | OpenFile, source: FromFile
+) -> Iterator[tuple[View, Around]]:
+    """Give a view of what is in a file, and what is to be told of it.
+
+    Args:
+        settings: Whose keys count, the limits, the token that is presented.
+        file: The file, of any format.
+        source: How it is taken.
+
+    Raises:
+        VerificationError: If it does not verify, or no trusted key signed it and that is not
+            accepted.
+        InputError: If it cannot be read.
+        TokenError, PermissionRefusedError: If the token does not hold for it.
+    """
+    with ExitStack() as held:
+        opened = held.enter_context(arrived(settings, file))
+        name = str(opened.path)
+        arriving = Arriving(settings, opened, name, source.format, None)
+        again = was_looked_at(settings, arriving.digest)
+        arriving.verify(source.keys, source.accepted, deep=not again)
+        if arriving.verdict is None and Outcome.UNSIGNED not in source.accepted:
+            raise VerificationError(
+                "the file is not signed",
+                file=name,
+                hint="Import it to review it first, or accept it: --unsafe-accept unsigned",
+            )
+        chain = _chain(settings, arriving.verdict)
+        store = held.enter_context(store_of_the_moment())
+        verdict = arriving.verdict
+        ledger = _read_into(Ledger.create(store, owner=_KEY(), writer=_KEY()), arriving)
+        if not again and verdict is not None and verdict.outcome is Outcome.GOOD:
+            remember(settings, arriving.digest)
+        view = held.enter_context(ledger.reading())
+        around = Around(
+            verified=_told_of_file(arriving, again=again),
+            allowed=f"what a token for {chain.audience or 'anybody'} covers" if chain else "",
+            origin=opened.path.name,
+        )
+        yield (view if chain is None else ScopedView(view, chain.covers)), around
+
+
+_KEY = SigningKey.generate
+
+
+def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
+    """Return the token that is presented, once it holds for the file.
+
+    Who signed the file, and is trusted, speaks for its bank, and who is known to own that.
+    """
+    if settings.token is None:
+        return None
+    statement = verdict.statement if verdict is not None else None
+    bank = statement.get("bank") if statement is not None else None
+    if verdict is None or statement is None or not isinstance(bank, str):
+        raise TokenError("a token is for a bank, and the file names no bank")
+    signers = {one.key for one in verdict.signers if one.valid and one.standing == "trusted"}
+    chain = presented(settings).chain
+    around = Surroundings(
+        bank=bank,
+        owners=signers | known_owners(settings, bank),
+        moment=now(),
+        revoked_keys=revoked_keys(settings),
+        artifact=statement.get("root_hash"),
+    )
+    chain.require(frozenset({Permission.REHYDRATE}), around)
+    return chain
+
+
+def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
+    """Bring all that arrives into a bank, as an import does.
+
+    Raises:
+        EmptyInputError: If there is nothing.
+    """
+    journal = new_journal("rehydrate")
+    rows = arriving.rows(seeded_nonces(journal.seed))
+    rules = Rules(on_conflict=OnConflict.SKIP, mirror=False, keeps_ids=arriving.keeps_ids)
+    nonces = seeded_nonces(journal.seed + b"plan")
+    with ExitStack() as held:
+        strands = Strands()
+        held.callback(strands.close)
+        with ledger.reading() as view:
+            plan = Plan(view, rules, strands, nonces=nonces, at=journal.at)
+            while some := list(islice(rows, _TOGETHER)):
+                plan.take(some, arriving.endings)
+            plan.finish()
+        if plan.is_empty:
+            raise EmptyInputError("the file contains no memories", file=arriving.name)
+        arriving.require_unchanged()
+        batch = Batch(ledger, plan, journal, OnConflict.SKIP)
+        batch.log(arriving.source(journal.at))
+        ledger.append([closing(batch.source, now())])
+    return ledger
+
+
+def _told_of_file(arriving: Arriving, *, again: bool) -> str:
+    verdict = arriving.verdict
+    if verdict is None:
+        return f"{arriving.name} has no signature, which was accepted"
+    signers = [one.name or one.key for one in verdict.signers if one.valid]
+    when = " before, and no byte has changed since" if again else ""
+    by = f", signed by {', '.join(signers)}" if signers else ""
+    return f"{arriving.name} is {verdict.outcome}{by}; every record of it was verified{when}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A file whose memory is provided without an import.
+
+    Args:
+        settings: Whose keys count, and the limits.
+        file: The file.
+        source: How it is read, and whose keys are trusted.
+    """
+
+    settings: Settings
+    file: Path | OpenFile
+    source: FromFile = field(default_factory=FromFile)
+
+
+@operation(
+    RehydrateOptions,
+    name="rehydrate",
+    example='satchel rehydrate --task "answer Ada\'s mail" --model gpt-4o --budget 2000',
+    for_models=FEW_FOR_MODELS,
+)
+def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions) -> Rehydrated:
+    """Provide the memory of a bank or a file as context for a model, within a token budget.
+
+    Everything is verified first, and nothing is written. Memories are delimited and cannot break
+    out. One that reads like a prompt is withheld and named: `satchel quarantine release ID` lets it
+    be provided. Procedures and identity from outside need a promotion: `satchel promote`.
+
+    Raises:
+        UsageError: If an option is out of range, or the budget is too small for the frame.
+        VerificationError: If the bank or the file does not verify, or nobody trusted signed it.
+        PermissionRefusedError: If a token was presented that does not allow it.
+        InputError: If the file cannot be read.
+    """
+    if isinstance(source, MemoryFile):
+        with view_of_file(source.settings, source.file, source.source) as (view, around):
+            return _rehydrated(source.settings, view, options, around)
+    asked = source.asked("rehydrate")
+    with asked.ledger.reading() as view:
+        result = _rehydrated(source.settings, view, options, _told(source))
+        result = msgspec.structs.replace(result, notes=[*notes_of(view), *result.notes])
+    ids = [entry.id for entry in result.entries]
+    source.tell("on_recall", ids, {"memories": len(ids)})
+    return result
+
+
+@operation(
+    PipelineOptions,
+    name="pipeline",
+    absent={
+        "cli": "`satchel rehydrate FILE` does it.",
+        "http": "`POST /v1/banks/{bank}/rehydrate` does it for a bank; the server reads no files.",
+        "mcp": "`rehydrate` does it for a bank.",
+    },
+)
+def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> Rehydrated:
+    """Provide the memory of a bank or a file as context for a model, within a token budget.
+
+    The seven stages: verify, filter, rank, compress, format, frame, inject.
+
+    Raises:
+        VerificationError: If it does not verify, or nobody trusted signed the file.
+        UsageError: If an option is out of range, or the budget is too small for the frame.
+        InputError: If a file cannot be read.
+    """
+    if isinstance(source, MemoryFile):
+        source = replace(source, source=from_file(options))
+    return rehydrate_memories.run(source, options)
+
+
+def from_file(options: Any) -> FromFile:
+    """Return how options have a file read."""
+    return FromFile(
+        format=options.format,
+        accepted=frozenset(map(Outcome, texts(options.unsafe_accept))),
+        keys=texts(options.trusted_keys),
+    )
+
+
+def rehydrate_file(
+    settings: Settings,
+    file: Path | OpenFile,
+    options: RehydrateOptions,
+    source: FromFile | None = None,
+) -> Rehydrated:
+    """Provide a file's memory as context without importing it; as ``rehydrate_memories``."""
+    return rehydrate_memories.run(MemoryFile(settings, file, source or FromFile()), options)
+
+
+def _rehydrated(
+    settings: Settings, view: View, options: RehydrateOptions, around: Around
+) -> Rehydrated:
+    given = options.summariser
+    summariser = (
+        summariser_of(settings, given) if given is None or isinstance(given, str) else given
+    )
+    return rehydrate(
+        view,
+        asked_of(options, settings.options.rehydrate),
+        Around(
+            tokenizer=options.tokenizer,
+            summariser=summariser,
+            judge=options.judge,
+            embedders=asking(settings),
+            reranker=reranker_of(settings),
+            verified=around.verified,
+            allowed=around.allowed,
+            origin=around.origin,
+        ),
+    )
+
+
+def _told(bank: OpenBank) -> Around:
+    if bank.bearer is None:
+        return Around()
+    chain = bank.bearer.chain
+    covered = "all of the bank" if chain.is_wildcard else "a part of the bank"
+    return Around(allowed=f"{covered}, by a token for {bank.bearer.name}")

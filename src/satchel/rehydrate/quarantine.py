@@ -1,0 +1,438 @@
+"""Quarantine: memories that are neither recalled nor provided until a person has reviewed them.
+
+Only the owner puts something there, by ``screen_bank``; reading never does. What reads like a
+prompt is withheld from context whether it is in quarantine or not (``satchel.rehydrate``).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from satchel.bank.changes import MemoryChange, say_of
+from satchel.bank.memory import Memory, memory_of, notes_of
+from satchel.bank.memory_ids import find_memory, find_record
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.remember import MOST_TRIES
+from satchel.config.options import NOT_FOR_MODELS
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.errors import ChangedError, UnknownMemoryError, UsageError
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.labels import said_by_entry
+from satchel.model.records import Source, State, Status
+from satchel.model.times import now
+from satchel.model.values import Component, TrustClass
+from satchel.ports.operations import operation, texts
+from satchel.ports.rows import Filter
+from satchel.recall.operations import trust_from
+from satchel.recall.trust import effective_trust, is_trusted
+from satchel.rehydrate.options import (
+    PromoteOptions,
+    QuarantineListOptions,
+    QuarantineShowOptions,
+    ReleaseOptions,
+    ReviewOptions,
+    ScanOptions,
+)
+from satchel.rehydrate.request import ENFORCED
+from satchel.screening.injection import FROM_OUTSIDE, is_released, reasons_against
+
+ACTOR = "satchel quarantine scan"
+
+_READ = "satchel rehydrate"
+"""The actor of what earlier versions quarantined while they read."""
+
+_GROUP = 1000
+_TOLD_AFTER = 100
+"""Memories between two reports of progress."""
+
+_HELD = Filter(types=frozenset(Component), held=True)
+_STATUSES = Filter(types=frozenset({"status"}), retired=True, held=True)
+_LOOKED_THROUGH = 1 << 16
+
+
+class Flagged(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that reads like a prompt."""
+
+    memory: Memory
+    trust: str
+    reasons: list[str]
+    quarantined: bool
+    """Whether it is from outside, and so put into quarantine."""
+
+
+class Screened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a screening of a bank found."""
+
+    memories: int
+    """Memories that were looked through."""
+
+    flagged: list[Flagged]
+    notes: list[str] = []
+    dry_run: bool = False
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory in quarantine."""
+
+    memory: Memory
+    trust: str
+    since: str | None = None
+    """When it was put there."""
+
+    reason: str | None = None
+    actor: str | None = None
+    """Who put it there."""
+
+    findings: list[str] = []
+    """What is found in it now, imperatives from anybody included."""
+
+
+class QuarantineList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Quarantined memories, newest first."""
+
+    held: list[Held]
+    more: bool = False
+    """Whether there are more than the limit."""
+
+    notes: list[str] = []
+
+
+@operation(
+    QuarantineListOptions,
+    name="quarantine list",
+    example="satchel quarantine list",
+    absent=NOT_FOR_MODELS,
+)
+def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> QuarantineList:
+    """List quarantined memories, newest first."""
+    require_owner(bank.settings, "quarantine")
+    found, seen = list[Held](), set[str]()
+    with bank.ledger.reading() as view:
+        for logged in view.newest(_STATUSES):
+            said = logged.model
+            if not isinstance(said, Status) or said.state != "quarantined" or said.target in seen:
+                continue
+            seen.add(said.target)
+            target = view.get([said.target]).get(said.target)
+            if target is None or not target.row.hold or target.row.retired is not None:
+                continue
+            if isinstance(target.model, Entry):
+                if len(found) == options.limit:
+                    return QuarantineList(held=found, more=True, notes=notes_of(view))
+                found.append(_held(view, target, said))
+        return QuarantineList(held=found, notes=notes_of(view))
+
+
+@operation(
+    QuarantineShowOptions,
+    name="quarantine show",
+    example="satchel quarantine show 0f3c12",
+    absent=NOT_FOR_MODELS,
+)
+def show_held(bank: OpenBank, options: QuarantineShowOptions) -> Held:
+    """Show a quarantined memory, why it is in quarantine, and what is found in it.
+
+    Raises:
+        UnknownMemoryError: If there is none.
+        UsageError: If it is not in quarantine.
+    """
+    require_owner(bank.settings, "quarantine")
+    with bank.ledger.reading() as view:
+        target = find_memory(view, options.memory)
+        if not target.row.hold:
+            raise UsageError(
+                "the memory is not in quarantine", field="id", hint="See: satchel show ID."
+            )
+        return _held(view, target, _last(view, target))
+
+
+@operation(
+    ScanOptions,
+    name="quarantine scan",
+    example="satchel quarantine scan --dry-run",
+    absent=NOT_FOR_MODELS,
+)
+def screen_bank(bank: OpenBank, options: ScanOptions) -> Screened:
+    """Scan all memories for text that reads like a prompt, and quarantine what is from outside.
+
+    Memories that you or your agent wrote are reported, and stay where they are.
+    """
+    require_owner(bank.settings, "quarantine")
+    asked: Any = options.enforce or bank.settings.options.rehydrate.enforce
+    if asked not in ENFORCED:
+        raise UsageError(f"enforce must be one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
+    flagged, count, moment = list[Flagged](), 0, now()
+    with bank.ledger.reading() as view:
+        total = sum(view.head.counts.get(each, 0) for each in Component)
+        for logged in view.newest(Filter(types=frozenset(Component))):
+            if options.progress is not None and count % _TOLD_AFTER == 0:
+                options.progress(count, total)
+            entry = logged.model
+            if not isinstance(entry, Entry):
+                continue
+            count += 1
+            trust = effective_trust(view, logged)
+            reasons = reasons_against(said_by_entry(entry), logged.record.type, trust, asked)
+            if reasons and not is_released(view, logged):
+                flagged.append(
+                    Flagged(
+                        memory=memory_of(view, logged, moment=moment),
+                        trust=trust.value,
+                        reasons=reasons,
+                        quarantined=trust in FROM_OUTSIDE,
+                    )
+                )
+        notes = notes_of(view)
+    if not options.dry_run:
+        _quarantine(bank, [each for each in flagged if each.quarantined])
+    return Screened(memories=count, flagged=flagged, notes=notes, dry_run=options.dry_run)
+
+
+@operation(
+    ReviewOptions,
+    name="quarantine add",
+    example='satchel quarantine add 0f3c12 --reason "copied from a web page"',
+    items="memories",
+    absent=NOT_FOR_MODELS,
+)
+def quarantine(bank: OpenBank, options: ReviewOptions) -> list[MemoryChange]:
+    """Quarantine memories: they are not recalled, listed or provided until they are released.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+    """
+    require_owner(bank.settings, "quarantine")
+
+    def move(_view: View, each: Logged) -> State | None:
+        return "quarantined" if not each.row.hold and each.row.retired is None else None
+
+    return _moved(bank, texts(options.memories), move, options)
+
+
+@operation(
+    ReleaseOptions,
+    name="quarantine release",
+    example='satchel quarantine release 0f3c12 --reason "a quotation"',
+    items="memories",
+    absent=NOT_FOR_MODELS,
+)
+def release(bank: OpenBank, options: ReleaseOptions) -> list[MemoryChange]:
+    """Release memories: provide them as context although they read like a prompt.
+
+    They stay released. Review each first: `satchel quarantine show ID`, `satchel show ID`.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        UsageError: If no memory is named.
+    """
+    require_owner(bank.settings, "quarantine")
+    names = [*texts(options.memories), *(_own(bank) if options.own else ())]
+    if options.own and not names:
+        return []
+    return _moved(bank, names, _released, options)
+
+
+@operation(
+    ReviewOptions,
+    name="quarantine reject",
+    example='satchel quarantine reject 0f3c12 --reason "a web page said so"',
+    items="memories",
+    absent=NOT_FOR_MODELS,
+)
+def reject(bank: OpenBank, options: ReviewOptions) -> list[MemoryChange]:
+    """Reject memories as false, in quarantine or not. Their text stays in the log, for the history.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+    """
+    require_owner(bank.settings, "quarantine")
+
+    def move(_view: View, each: Logged) -> State | None:
+        return "rejected" if each.row.retired is None else None
+
+    return _moved(bank, texts(options.memories), move, options)
+
+
+def _moved(
+    bank: OpenBank,
+    names: Sequence[str],
+    move: Callable[[View, Logged], State | None],
+    options: ReviewOptions | ReleaseOptions,
+) -> list[MemoryChange]:
+    return say_of(bank, names, move, options.reason, options.actor, dry_run=options.dry_run)
+
+
+def _released(view: View, each: Logged) -> State | None:
+    """Return the state of what is in quarantine, or would be withheld."""
+    entry = each.model
+    if each.row.retired is not None or not isinstance(entry, Entry):
+        return None
+    if each.row.hold:
+        return "released"
+    if is_released(view, each):
+        return None
+    text = said_by_entry(entry)[:_LOOKED_THROUGH]
+    found = reasons_against(text, each.record.type, effective_trust(view, each), "all")
+    return "released" if found else None
+
+
+def _own(bank: OpenBank) -> list[str]:
+    """Return what an earlier version quarantined although nobody from outside wrote it."""
+    found = list[str]()
+    with bank.ledger.reading() as view:
+        for logged in view.newest(_HELD):
+            status = _last(view, logged)
+            was_read = logged.row.hold and status is not None and status.actor == _READ
+            if was_read and effective_trust(view, logged) not in FROM_OUTSIDE:
+                found.append(logged.record.id)
+    return found
+
+
+def _quarantine(bank: OpenBank, flagged: Sequence[Flagged]) -> None:
+    at = now()
+    for start in range(0, len(flagged), _GROUP):
+        group = flagged[start : start + _GROUP]
+        with bank.ledger.reading() as view:
+            there = view.get([each.memory.id for each in group])
+            given = view.unchanged(there.values())
+        bank.ledger.append(
+            [
+                seal(
+                    Status(
+                        target=each.memory.id,
+                        state="quarantined",
+                        reason="; ".join(each.reasons),
+                        actor=ACTOR,
+                        at=at,
+                    )
+                )
+                for each in group
+            ],
+            given=given,
+        )
+
+
+def _last(view: View, target: Logged) -> Status | None:
+    said = (logged.model for logged in reversed(view.said_of(target.record.id)))
+    return next(
+        (one for one in said if isinstance(one, Status) and one.state == "quarantined"), None
+    )
+
+
+def _held(view: View, target: Logged, said: Status | None) -> Held:
+    entry, trust = target.model, effective_trust(view, target)
+    assert isinstance(entry, Entry)  # noqa: S101 - whoever calls has looked
+    text = said_by_entry(entry)[:_LOOKED_THROUGH]
+    return Held(
+        memory=memory_of(view, target, moment=now()),
+        trust=trust.value,
+        since=said.at if said else None,
+        reason=said.reason if said else None,
+        actor=said.actor if said else None,
+        findings=reasons_against(text, target.record.type, trust, "all"),
+    )
+
+
+class Promoted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one record."""
+
+    id: str
+    type: str
+    before: str
+    """How far it was trusted."""
+
+    after: str
+    is_changed: bool
+    dry_run: bool = False
+
+
+@operation(
+    PromoteOptions,
+    name="promote",
+    example='satchel promote 0f3c12 --trust agent --reason "read it"',
+    items="memories",
+    absent=NOT_FOR_MODELS,
+)
+def promote(bank: OpenBank, options: PromoteOptions) -> list[Promoted]:
+    """Raise the trust of memories from outside, or of all that an import brought. All, or none.
+
+    Procedures and identity from outside are provided as context only once they are promoted. The
+    trust of no memory is lowered.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory, or it is a record of another type.
+        UsageError: If no memory is named.
+    """
+    require_owner(bank.settings, "promote")
+    wished = trust_from(options.trust, "trust") or TrustClass.USER
+    wanted, reason, actor = texts(options.memories), options.reason, options.actor
+    if not wanted:
+        raise UsageError("no memory given", field="id")
+    told = list[Promoted]()
+    for attempt in range(MOST_TRIES):
+        with bank.ledger.reading() as view:
+            found = {one.record.id: one for one in (_found(view, name) for name in wanted)}
+            told = [_promoted(view, one, wished, dry_run=options.dry_run) for one in found.values()]
+            given = view.unchanged(found.values())
+        records = [_said(one.id, wished, reason, actor) for one in told if one.is_changed]
+        if not records or options.dry_run:
+            break
+        try:
+            bank.ledger.append(records, given=given)
+            break
+        except ChangedError:
+            if attempt == MOST_TRIES - 1:
+                raise
+    return told
+
+
+def _found(view: View, name: str) -> Logged:
+    found = find_record(view, name)
+    if not isinstance(found.model, Entry | Source):
+        raise UnknownMemoryError(
+            f"this is the id of a {found.record.type} record",
+            field="id",
+            hint=(
+                "Only memories and source records of imports can be promoted. See: satchel receipt "
+                "list."
+            ),
+        )
+    return found
+
+
+def _promoted(view: View, one: Logged, wished: TrustClass, *, dry_run: bool) -> Promoted:
+    before = _trust(view, one)
+    return Promoted(
+        id=one.record.id,
+        type=one.record.type,
+        before=before.value,
+        after=(before if is_trusted(before, wished) else wished).value,
+        is_changed=not is_trusted(before, wished),
+        dry_run=dry_run,
+    )
+
+
+def _trust(view: View, one: Logged) -> TrustClass:
+    if not isinstance(one.model, Source):
+        return effective_trust(view, one)
+    earned = one.model.trust or TrustClass.IMPORTED
+    raised = [TrustClass(said.trust) for said in view.promotions(one.record.id) if said.trust]
+    return min([earned, *raised], key=list(TrustClass).index)
+
+
+def _said(identity: str, trust: TrustClass, reason: str | None, actor: str | None) -> Sealed:
+    metadata = {"trust": trust.value}
+    return seal(
+        Status(
+            target=identity,
+            state="promoted",
+            reason=reason,
+            actor=actor,
+            at=now(),
+            metadata=metadata,
+        )
+    )

@@ -1,1 +1,0 @@
-"""Places that a bank's log is followed into."""

@@ -1,0 +1,1 @@
+"""Copies of banks and stores: pull, push, merge, migration, sinks."""

@@ -1,0 +1,488 @@
+"""Merging the copy of a bank that went another way: what only it has is taken in as an import.
+
+Its records keep their ids and get new places. They come in invisibly, in the imports that they
+belong to there or else in one of the merge's own, and are there all in one moment. Its status
+records come too, so a forget there is a forget here. The logs stay two; what they say becomes the
+same once each took in the other. Source: docs/spec/5-log.md, 5.9.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from satchel.crypto.sealed_records import PREFIX, Sealed, seal
+from satchel.errors import AdoptedError, ForkedError, VerificationError
+from satchel.ledger.authority import DECISIONS
+from satchel.ledger.heads import require_logged
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.projection import CLOSED, GROUP, Fact, Fold
+from satchel.ledger.transaction import closing
+from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
+from satchel.model.times import now
+from satchel.model.values import TrustClass
+from satchel.ports.rows import PENDING, Filter, Row
+from satchel.ports.store import Reader, Store
+from satchel.replication.copies import (
+    TOGETHER,
+    Carried,
+    Copy,
+    Progress,
+    blobs_named,
+    carry_blobs,
+    copy_in,
+    tail,
+)
+from satchel.runtime.spool import Spool
+
+FORMAT = "satchel-merge"
+"""What the source record of a merge says its format is."""
+
+_SOURCES = Filter(types=frozenset({"source"}), retired=True, held=True)
+
+
+class Conflict(NamedTuple):
+    """One thing of which both copies had a current record."""
+
+    kept: str
+    """Id of the record that stays current."""
+
+    superseded: str
+
+
+@dataclass(slots=True)
+class Merged:
+    """What a merge did, or would do."""
+
+    taken: dict[str, int] = field(default_factory=dict)
+    """Records taken in, by type."""
+
+    known: int = 0
+    """Records that were here already."""
+
+    erased: int = 0
+    """Records that are erased in one of the copies, so that they do not come."""
+
+    waiting: int = 0
+    """Records of imports that are not complete there."""
+
+    decisions: int = 0
+    """Decisions about the other log as a whole, which cannot be taken over."""
+
+    emptied: int = 0
+    """Records here that were emptied, since they are erased there."""
+
+    blobs: int = 0
+    blobs_missing: int = 0
+    conflicts: int = 0
+    first_conflicts: list[Conflict] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """How many were taken in."""
+        return sum(self.taken.values())
+
+    def count(self, record: Sealed) -> None:
+        """Count a record that is taken in."""
+        self.taken[record.type] = self.taken.get(record.type, 0) + 1
+
+
+class New(NamedTuple):
+    """A record that only the other copy has."""
+
+    record: Sealed
+    batch: str | None
+    """Id of the source record of its import there."""
+
+
+def planned(source: Copy, target: Copy, common: int) -> Merged:
+    """Return what a merge would take in; conflicts are not known before."""
+    found = Merged()
+    reading = Unmerged(source, target, common, found)
+    for new in reading.new():
+        found.count(new.record)
+    for record in reading.erasures:
+        found.count(record)
+    return found
+
+
+class Unmerged:
+    """Reads what only one copy has."""
+
+    def __init__(self, source: Copy, target: Copy, common: int, found: Merged) -> None:
+        self.erasures: list[Sealed] = []
+        """Those there that are not here; they are no part of an import."""
+
+        self.closed: list[str] = []
+        """The imports that were completed there, in that order."""
+
+        self.blobs: set[str] = set()
+        self._source = source
+        self._target = target
+        self._found = found
+        self._start = max(common, _merged_before(source, target))
+        self._batches: dict[int, str] = {}
+
+    @property
+    def places(self) -> range:
+        """The part of the log that is read."""
+        return range(self._start, self._source.size)
+
+    def new(self) -> Iterator[New]:
+        """Yield the records, in the order of the log there."""
+        fold, size = self._source.found.fold, self._source.size
+        for some in tail(self._source, self._start):
+            known = self._known(some)
+            self.blobs.update(blobs_named(some))
+            for row, logged in some:
+                if logged is None:
+                    self._found.erased += 1
+                    continue
+                record, model = logged
+                record.model = model
+                if isinstance(model, Erasure) and row.id not in known:
+                    self.erasures.append(record)
+                    continue
+                if self._is_about_the_log(row, model):
+                    continue
+                if row.id in known:
+                    self._found.known += 1
+                elif self._is_erased(row.id):
+                    self._found.erased += 1
+                elif fold.standing(row.id, row.seq, size).retired == PENDING:
+                    self._found.waiting += 1
+                else:
+                    yield New(record, self._batch(fold.batch_number(row.seq)))
+
+    def _is_about_the_log(self, row: Row, model: Model) -> bool:
+        """Tell whether a record says something of the log itself, and count it."""
+        if isinstance(model, Source):
+            return model.format == FORMAT
+        if isinstance(model, Config):
+            is_decision = model.action in DECISIONS
+            self._found.decisions += is_decision
+            return is_decision
+        if isinstance(model, Receipt) and model.action == CLOSED:
+            name = str(model.result.get("source"))
+            batch = self._source.found.fold.batch(name)
+            if batch is not None and batch.closed == row.seq:
+                self.closed.append(name)
+            return True
+        return isinstance(model, Receipt) and model.action == GROUP
+
+    def _known(self, some: Sequence[tuple[Row, Any]]) -> set[str]:
+        rows = self._target.reader.get(self._target.bank, [row.id for row, _ in some])
+        return {row.id for row in rows}
+
+    def _is_erased(self, identity: str) -> bool:
+        return self._target.found.fold.is_erased(identity, self._target.size)
+
+    def _batch(self, number: int) -> str | None:
+        if not number:
+            return None
+        if number not in self._batches:
+            (row,) = self._source.reader.at(self._source.bank, [number])
+            self._batches[number] = row.id
+        return self._batches[number]
+
+
+def sources(reader: Reader, copy: Copy) -> Iterator[tuple[Row, Source]]:
+    """Yield the proved source records of a copy."""
+    rows = list(reader.scan(copy.bank, _SOURCES))
+    for row, logged in zip(rows, require_logged(copy.tree, copy.bank, rows), strict=True):
+        if logged is not None and isinstance(logged[1], Source):
+            yield row, logged[1]
+
+
+def _merged_before(source: Copy, target: Copy) -> int:
+    """Return up to where a copy's log was taken in already, by merges that were completed."""
+    best = 0
+    for row, model in sources(target.reader, target):
+        batch = target.found.fold.batch(row.id)
+        mark = model.container.get("merged")
+        if model.format != FORMAT or not isinstance(mark, dict) or batch is None:
+            continue
+        size, done = mark.get("size"), mark.get("done")
+        if (
+            batch.closed is not None
+            and isinstance(size, int)
+            and isinstance(done, int)
+            and 0 < done <= size <= source.size
+            and PREFIX + source.tree.root_at(size).hex() == mark.get("root")
+        ):
+            best = max(best, done)
+    return best
+
+
+_MOST_NAMED = 100
+
+
+class OnConflict(StrEnum):
+    """Which of two records stays, where both copies changed the same thing."""
+
+    LATER = "later"
+    """The one that was logged later, wherever that was."""
+
+    HERE = "here"
+    """The one of the copy that is written."""
+
+    THERE = "there"
+    """The one of the copy that is read."""
+
+
+def require_same_owners(source: Copy, target: Copy) -> None:
+    """Refuse to merge what somebody else adopted, or signed with a key that was revoked.
+
+    Raises:
+        ForkedError: If an owner's key has one heir in one copy and another one in the other.
+        AdoptedError: If the owners of the copies are not the same.
+        VerificationError: If the owners of one copy changed, or revoked the key of the other.
+    """
+    theirs, ours = source.found.authority, target.found.authority
+    heirs = {one.key: one.heir for one in ours.ended if one.heir is not None}
+    for one in theirs.ended:
+        if one.heir is not None and heirs.get(one.key, one.heir) != one.heir:
+            raise ForkedError(
+                f"{one.key} was replaced by {one.heir} there, and by {heirs[one.key]} here",
+                hint=(
+                    "Only one of them belongs to its owner. If it is the one here, revoke the "
+                    "other; if not, restore a copy that agrees."
+                ),
+            )
+    if source.found.head.key in ours.revoked_keys:
+        raise VerificationError(
+            f"the other copy is signed by {source.found.head.key}, which an owner revoked here",
+            hint="It may have been written with the stolen key. Nothing was copied from it.",
+        )
+    if theirs.owners != ours.owners:
+        if ours.owned_by(theirs.owners) or theirs.owned_by(ours.owners):
+            raise VerificationError(
+                "an owner's key was replaced in one of the copies and not in the other",
+                hint="Replace it there, too, and try again: satchel --store ADDRESS key hand-over.",
+            )
+        raise AdoptedError(
+            "the copies have different owners: one of them was adopted",
+            hint="To get its memories, export it and import the file.",
+        )
+
+
+def merge(
+    source: Copy,
+    store: Store,
+    ledger: Ledger,
+    common: int,
+    *,
+    on_conflict: OnConflict = OnConflict.LATER,
+    progress: Progress | None = None,
+) -> Merged:
+    """Take in what only another copy has. What was cut short is gone on with.
+
+    Args:
+        source: The other copy.
+        store: Where the copy is that is written.
+        ledger: Appends to it.
+        common: Records that both logs begin with.
+        on_conflict: Which record stays where both changed the same thing.
+        progress: Is told how far it got.
+
+    Raises:
+        AdoptedError, ForkedError: If the owners of the copies are not the same.
+        VerificationError: If a record is not what was logged, or a key was revoked.
+        ReadOnlyStoreError: If this machine may not add to the copy.
+    """
+    merging = _Merging(source, store, ledger, on_conflict)
+    spool = Spool()
+    try:
+        # All of it is read and proved before any of it is appended.
+        with store.reading() as reader:
+            target = _here(reader, source.bank)
+            require_same_owners(source, target)
+            reading = Unmerged(source, target, common, merging.found)
+            merging.resume(reader, target)
+            for number, new in enumerate(reading.new()):
+                spool.write(b"%b %b\n" % ((new.batch or "").encode(), new.record.body))
+                if progress is not None and number % TOGETHER == 0:
+                    progress(number, len(reading.places))
+        merging.stage(spool.lines())
+    finally:
+        spool.close()
+    merging.erase(reading.erasures)  # first: what was settled is not looked at again
+    merging.settle(reading.closed)
+    with store.writing() as writing:
+        blobs = Carried(named=reading.blobs)
+        carry_blobs(source, writing, blobs)
+    merging.found.blobs, merging.found.blobs_missing = blobs.blobs, blobs.blobs_missing
+    return merging.found
+
+
+class _Merging:
+    """One merge into a copy."""
+
+    def __init__(self, source: Copy, store: Store, ledger: Ledger, on_conflict: OnConflict) -> None:
+        self.found = Merged()
+        self._source = source
+        self._store = store
+        self._ledger = ledger
+        self._on_conflict = on_conflict
+        self._own: str | None = None
+        self._open: set[str] = set()
+        """Ids of the source records of imports that take records here."""
+
+    def resume(self, reader: Reader, target: Copy) -> None:
+        """Note the imports that are open here, and the merge that was cut short, if any."""
+        for row, model in sources(reader, target):
+            batch = target.found.fold.batch(row.id)
+            if batch is not None and batch.closed is None:
+                self._open.add(row.id)
+                stands = target.found.fold.standing(row.id, row.seq, target.size)
+                if model.format == FORMAT and stands.retired is None:
+                    self._own = row.id
+
+    def stage(self, lines: Iterable[bytes]) -> None:
+        """Append what is new, still invisible: each line an import's id and a record."""
+        waiting, into = list[Sealed](), None
+        for line in lines:
+            name, _, body = line.removesuffix(b"\n").partition(b" ")
+            value = msgspec.json.decode(body)
+            record = Sealed(value["id"], value["type"], body)
+            self.found.count(record)
+            if record.type == "source":
+                self._append(waiting, into)
+                self._ledger.append([record])
+                self._open.add(record.id)
+                waiting = []
+                continue
+            batch = name.decode() if name.decode() in self._open else self._merge_source()
+            if batch != into or len(waiting) == TOGETHER:
+                self._append(waiting, into)
+                waiting, into = [], batch
+            waiting.append(record)
+        self._append(waiting, into)
+
+    def settle(self, closed: Sequence[str]) -> None:
+        """Decide what is current, and make all that was staged visible in one moment."""
+        completed = [name for name in dict.fromkeys(closed) if name in self._open]
+        if self._own is None and not completed:
+            return
+        own = self._merge_source()
+        fixes = list[Sealed]()
+        with self._store.reading() as reader:
+            target = _here(reader, self._source.bank)
+            fold, size = _as_if_closed(target, [*completed, own])
+            for name in [*completed, own]:
+                fixes += self._fixes(reader, target, fold, size, name)
+        for start in range(0, len(fixes), TOGETHER):
+            self._append(fixes[start : start + TOGETHER], own)
+        at = now()
+        self._ledger.append([closing(name, at) for name in [*completed, own]])
+
+    def erase(self, erasures: Sequence[Sealed]) -> None:
+        """Erase what is erased there, also what is current here: it was meant to go."""
+        for start in range(0, len(erasures), TOGETHER):
+            some = erasures[start : start + TOGETHER]
+            names = [one.model.entry for one in some if isinstance(one.model, Erasure)]
+            with self._ledger.reading() as view:
+                here, places = view.get(names), view.places(names)
+                there = [name for name in places if view.erasure(name) is None]
+            stays = [name for name in there if name not in here or here[name].row.retired is None]
+            self._append([*(_said(name, "deleted") for name in stays), *some], None)
+            for record in some:
+                self.found.count(record)
+            self.found.emptied += len(there)
+
+    def _fixes(
+        self, reader: Reader, target: Copy, fold: Fold, size: int, name: str
+    ) -> Iterator[Sealed]:
+        """Yield what has to be said of the records of an import, so that they stand as there."""
+        batch = fold.batch(name)
+        for first, last in batch.spans if batch is not None else ():
+            for start in range(first, last + 1, TOGETHER):
+                places = range(start, min(start + TOGETHER, last + 1))
+                rows = reader.at(target.bank, places)
+                there = {
+                    row.id: row
+                    for row in self._source.reader.get(target.bank, [row.id for row in rows])
+                }
+                for row in sorted(rows, key=lambda row: row.seq):
+                    other = there.get(row.id)
+                    if other is not None:
+                        yield from self._fix(reader, fold, size, row, other)
+
+    def _fix(self, reader: Reader, fold: Fold, size: int, row: Row, there: Row) -> Iterator[Sealed]:
+        end = self._source.size
+        meant = self._source.found.fold.standing(row.id, there.seq, end)
+        stands = fold.standing(row.id, row.seq, size)
+        if meant.hold and not stands.hold:
+            yield _said(row.id, "quarantined")
+        if stands.retired is not None:
+            if meant.retired is None:
+                yield _said(row.id, "restored")
+        elif meant.retired is not None:
+            yield _said(row.id, "deleted")
+        elif row.slot is not None:
+            holder = reader.current(self._source.bank, row.slot)
+            if holder is not None and fold.standing(holder.id, holder.seq, size).retired is None:
+                yield self._decided(there, holder)
+
+    def _decided(self, there: Row, here: Row) -> Sealed:
+        """Return what says which of two records about one thing gives way."""
+        later = (there.at, there.id) > (here.at, here.id)
+        theirs = self._on_conflict is OnConflict.THERE or (
+            self._on_conflict is OnConflict.LATER and later
+        )
+        kept, gone = (there.id, here.id) if theirs else (here.id, there.id)
+        self.found.conflicts += 1
+        if len(self.found.first_conflicts) < _MOST_NAMED:
+            self.found.first_conflicts.append(Conflict(kept, gone))
+        return _said(gone, "superseded", by=kept)
+
+    def _append(self, records: Sequence[Sealed], batch: str | None) -> None:
+        if records:
+            self._ledger.append(records, batch=batch)
+
+    def _merge_source(self) -> str:
+        """Return the id of the source record of the merge, which is appended when needed."""
+        if self._own is None:
+            head, fold = self._source.found.head, self._source.found.fold
+            done = min([head.size, *(first for first, _ in fold.open_spans(head.size))])
+            mark = {"epoch": head.epoch, "size": head.size, "root": head.root, "done": done}
+            source = seal(
+                Source(
+                    provider="satchel",
+                    format=FORMAT,
+                    container={"merged": mark},
+                    signer=head.key,
+                    trust=TrustClass.USER,  # it is the same bank: nothing in it earned less
+                    at=now(),
+                )
+            )
+            self._ledger.append([source])
+            self._own = source.id
+        return self._own
+
+
+def _said(
+    target: str,
+    state: Literal["quarantined", "deleted", "restored", "superseded"],
+    by: str | None = None,
+) -> Sealed:
+    return seal(Status(target=target, state=state, by=by, reason="merged", at=now()))
+
+
+def _here(reader: Reader, bank: str) -> Copy:
+    found = copy_in(reader, bank)
+    assert found is not None  # noqa: S101 - it was looked at before
+    return found
+
+
+def _as_if_closed(target: Copy, names: Sequence[str]) -> tuple[Fold, int]:
+    """Return the fold of a log, with a size, as if imports were completed at its end."""
+    fold, size = target.found.fold, target.size
+    facts = [
+        Fact(size + number, "", Receipt(action=CLOSED, result={"source": name}))
+        for number, name in enumerate(names)
+    ]
+    fold.take(facts, size + len(facts))
+    return fold, size + len(facts)

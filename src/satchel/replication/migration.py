@@ -1,0 +1,441 @@
+"""Migrating: all banks of one store to another, verified, and then the switch to it."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from satchel.bank.banks import note_default_bank
+from satchel.bank.connections import has_store, local_path, open_ledger, opened_store, shown_address
+from satchel.bank.open_bank import chosen_bank, find_bank, name_of
+from satchel.bank.owner_rights import require_owner
+from satchel.config.files import STORES, activate
+from satchel.config.settings import Settings, load_settings
+from satchel.errors import (
+    EmptyInputError,
+    SatchelError,
+    StoreBusyError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.heads import believed_head
+from satchel.model.times import now
+from satchel.ports.store import Reader, Store
+from satchel.receipts.steps import (
+    Migrated,
+    MigratedBank,
+    MigrateOptions,
+    account_of_log,
+    end_of_bank,
+    with_receipt,
+)
+from satchel.replication.copies import TOGETHER, Copy, Relation, copy_in, tail
+from satchel.replication.live_migration import migrate_live
+from satchel.replication.log_copy import carry_vectors, read_again, vectors_lacking
+from satchel.replication.operations import Exchange, ExchangeOptions, opened_at, push, require_other
+from satchel.replication.store_copy import inherited_default
+
+MOST_JOBS = 64
+_TRIES = 3
+_VARIABLES = ("SATCHEL_STORE", "SATCHEL_PROVIDER", "SATCHEL_PROVIDER_CONFIG")
+
+
+def migrate(source: Settings, target: Settings, options: MigrateOptions | None = None) -> Migrated:
+    """Bring the banks of one store to another, with the same ids, logs and heads.
+
+    Each bank is carried in one transaction and read back whole. What an earlier run carried is
+    not carried again, so that one that was killed is run again. A bank that fails leaves the
+    others done. The configuration is switched when all banks are done, and not before.
+
+    Args:
+        source: The surroundings with the store that is read.
+        target: The surroundings with the store that is written, which may be new.
+        options: What is asked.
+
+    Raises:
+        UnknownBankError: If a bank that is named is not there; nothing is written then.
+        EmptyInputError: If there is no bank at all.
+        UsageError: If both are the same store.
+        TargetError: If the configuration cannot be switched; the banks are done then.
+    """
+    require_owner(source, "migrate")
+    asked = options or MigrateOptions()
+    if not 1 <= asked.jobs <= MOST_JOBS:
+        raise UsageError(f"the number of banks at a time must be 1 to {MOST_JOBS}", field="jobs")
+    notes = _notes()
+    if source.provider is not None or target.provider is not None:
+        done = migrate_live(source, target, asked)
+    else:
+        require_other(source, target.store)
+        _note_default(target, asked)
+        done = _Work(source, target, asked).all(_wanted(source, asked.banks))
+        if not asked.dry_run and any(one.problem is None for one in done):
+            done = _with_default(source, target, done, notes)
+    found = Migrated(
+        source=_place(source),
+        target=_place(target),
+        banks=done,
+        dry_run=asked.dry_run,
+        notes=notes,
+    )
+    if source.provider is None and target.provider is None:
+        found = msgspec.structs.replace(found, left=_left(source, target, done))
+    stays = found.failed or asked.dry_run or (found.left and not asked.leaves_others)
+    if asked.new is not None and asked.active is not None and not stays:
+        found = msgspec.structs.replace(found, switched=activate(asked.new, asked.active))
+    return found
+
+
+def _note_default(target: Settings, asked: MigrateOptions) -> None:
+    """Make the only bank of the store that is written its default, before others join it."""
+    with suppress(SatchelError):  # a store that cannot be opened is reported for each bank
+        if not asked.dry_run and has_store(target):
+            with opened_at(target, target.store, read_only=True) as store:
+                note_default_bank(target, store)
+
+
+def _with_default(
+    source: Settings, target: Settings, done: Sequence[MigratedBank], notes: list[str]
+) -> list[MigratedBank]:
+    """Give the store that was written the default bank of the other, if it has none."""
+    with opened_store(source, read_only=True) as store:
+        chosen = None
+        with suppress(SatchelError):  # several, and none is chosen
+            chosen = chosen_bank(source, store, None)
+    banks = [one.bank for one in done if one.problem is None]
+    with opened_at(target, target.store, read_only=True) as store:
+        default, more = inherited_default(target, store, chosen, banks)
+    notes += more
+    return [msgspec.structs.replace(one, default=one.bank == default) for one in done]
+
+
+def _place(settings: Settings) -> str:
+    return (
+        settings.provider.address
+        if settings.provider is not None
+        else shown_address(settings.store)
+    )
+
+
+def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
+    """Return the ids of the banks that are meant, each once."""
+    if not has_store(source):
+        raise UnknownBankError("no store to migrate from", file=shown_address(source.store))
+    with opened_store(source, read_only=True) as store:
+        if names:
+            return list(dict.fromkeys(find_bank(store, name) for name in names))
+        with store.reading() as reader:
+            banks = reader.banks()
+    if not banks:
+        raise EmptyInputError("no banks to migrate", file=shown_address(source.store))
+    return banks
+
+
+def _left(source: Settings, target: Settings, done: Sequence[MigratedBank]) -> list[str]:
+    """Return the names of banks that are in the old store and not in the new one."""
+    there = {one.bank for one in done}
+    with suppress(SatchelError):  # what cannot be read is not there
+        if has_store(target):
+            with (
+                opened_at(target, target.store, read_only=True) as store,
+                store.reading() as reader,
+            ):
+                there.update(reader.banks())
+    with opened_store(source, read_only=True) as store, store.reading() as reader:
+        return [name_of(reader, bank) or bank for bank in reader.banks() if bank not in there]
+
+
+class _Work:
+    """The banks on their way."""
+
+    def __init__(self, source: Settings, target: Settings, asked: MigrateOptions) -> None:
+        self._source = source
+        self._target = target
+        self._asked = asked
+        self._progress = _Progress(asked.progress)
+        self._turn = threading.Lock()
+        """A file takes one writer at a time; who waits for his turn here is not told it is busy."""
+
+    def all(self, banks: Sequence[str]) -> list[MigratedBank]:
+        """Migrate banks side by side; return what became of each, in their order."""
+        found = dict[str, MigratedBank]()
+        if self._asked.progress is not None:
+            self._progress.begin(self._source, banks)
+        with ThreadPoolExecutor(min(self._asked.jobs, len(banks))) as pool:
+            running = {pool.submit(self._one, bank): bank for bank in banks}
+            try:
+                for future in as_completed(running):
+                    done = found[running[future]] = future.result()
+                    if self._asked.told is not None:
+                        self._asked.told(done)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [found[bank] for bank in banks]
+
+    def _one(self, bank: str) -> MigratedBank:
+        began = now()
+        try:
+            done = self._migrated(bank)
+        except SatchelError as error:
+            done = MigratedBank(
+                bank=bank,
+                name=self._name(bank),
+                problem=str(error),
+                code=error.code,
+                exit_status=error.exit_status,
+            )
+        if self._asked.dry_run:
+            return done
+        here, there = (
+            end_of_bank(done.name, bank, settings.store)
+            for settings in (self._source, self._target)
+        )
+        return with_receipt(self._source, done, account_of_log(done, (here, there), began))
+
+    def _migrated(self, bank: str) -> MigratedBank:
+        carried, blobs = 0, 0
+        for _ in range(_TRIES):
+            found = self._pushed(bank)
+            carried, blobs = carried + found.carried, blobs + found.blobs
+            _require_brought(found)
+            if self._asked.dry_run:
+                return _told(found, carried, blobs)
+            try:
+                done = self._read_back(found, carried, blobs)
+            except StoreBusyError:
+                continue  # somebody wrote to the source meanwhile: carry the rest
+            counts = {"records": done.size, "carried": done.carried}
+            self._source.hooks.tell("on_migrate", bank=(bank, done.name), counts=counts)
+            return done
+        raise StoreBusyError(
+            "the bank is changed continuously",
+            hint="Stop the programs that write to it, and run again.",
+        )
+
+    def _pushed(self, bank: str) -> Exchange:
+        options = ExchangeOptions(
+            bank=bank, dry_run=self._asked.dry_run, progress=self._progress.of(bank, "copied")
+        )
+        if local_path(self._target.store) is None:
+            return push(self._source, self._target.store, options)
+        with self._turn:
+            return push(self._source, self._target.store, options)
+
+    def _read_back(self, found: Exchange, carried: int, blobs: int) -> MigratedBank:
+        """Read a bank again where it went; vectors go along.
+
+        Raises:
+            StoreBusyError: If the source has grown meanwhile.
+            VerificationError: If it is not the same.
+        """
+        bank = found.bank
+        with (
+            opened_store(self._source, read_only=True) as here,
+            opened_at(self._target, self._target.store, read_only=False) as there,
+            here.reading() as reader,
+        ):
+            source = _copy(reader, bank)
+            with there.reading() as other:
+                target = _copy(other, bank)
+                if source.size > target.size:
+                    raise StoreBusyError("the bank has grown")
+                along = read_again(source, target, self._progress.of(bank, "read back"))
+                lacking = vectors_lacking(reader, other, bank)
+            if lacking:
+                with self._turn:
+                    along.vectors = _vectors(source, there)
+        done = _told(found, carried, blobs)
+        open_imports = self._open_imports(bank)
+        return msgspec.structs.replace(
+            done,
+            size=source.size,
+            root=source.found.head.root,
+            vectors=along.vectors,
+            read_back=along.records,
+            verified=True,
+            notes=[*done.notes, *open_imports],
+        )
+
+    def _open_imports(self, bank: str) -> list[str]:
+        with (
+            opened_store(self._source, read_only=True) as store,
+            open_ledger(self._source, store, bank).reading() as view,
+        ):
+            number = len(view.open_imports())
+        if not number:
+            return []
+        return [f"{number} imports into it are incomplete; see: satchel bank imports"]
+
+    def _name(self, bank: str) -> str | None:
+        with opened_store(self._source, read_only=True) as store, store.reading() as reader:
+            return name_of(reader, bank)
+
+
+class _Progress:
+    """How far the banks are together, for whoever is told.
+
+    Args:
+        told: Called with the records done and the records there are; each is copied and read back.
+    """
+
+    def __init__(self, told: Callable[[int, int], None] | None) -> None:
+        self._told = told
+        self._lock = threading.Lock()
+        self._sizes = dict[str, int]()
+        self._done = dict[tuple[str, str], int]()
+
+    def begin(self, source: Settings, banks: Sequence[str]) -> None:
+        """Find out how many records there are."""
+        with opened_store(source, read_only=True) as store, store.reading() as reader:
+            for bank in banks:
+                stored = reader.head(bank)
+                if stored is not None:
+                    with suppress(SatchelError):  # said where the bank is migrated
+                        self._sizes[bank] = believed_head(bank, stored)[0].size
+
+    def of(self, bank: str, step: str) -> Callable[[int, int], None] | None:
+        """Return what is called in a step of one bank."""
+        if self._told is None:
+            return None
+
+        def tell(done: int, size: int) -> None:
+            assert self._told is not None  # noqa: S101 - see above
+            with self._lock:  # banks are migrated side by side
+                whole = self._sizes.setdefault(bank, size)
+                self._done[bank, step] = min(whole, max(0, whole - size) + done)
+                self._told(sum(self._done.values()), 2 * sum(self._sizes.values()))
+
+        return tell
+
+
+def _require_brought(found: Exchange) -> None:
+    """Refuse a copy that went on by itself: there is no way to make the two the same.
+
+    Raises:
+        VerificationError: Naming how they stand.
+    """
+    if found.relation is Relation.DIVERGED:
+        raise VerificationError(
+            f"the copy there diverged after {found.common} records",
+            hint=f"See: satchel push {found.target} --bank {found.bank[7:19]} --merge",
+        )
+    if found.relation is Relation.BEHIND:
+        raise VerificationError(
+            f"the copy there has {found.target_size - found.common} records more",
+            hint=f"Pull them first: satchel pull {found.target}",
+        )
+    if found.blobs_missing:
+        raise VerificationError(
+            f"{found.blobs_missing} blobs that records refer to are missing here"
+        )
+
+
+def _told(found: Exchange, carried: int, blobs: int) -> MigratedBank:
+    return MigratedBank(
+        bank=found.bank,
+        name=found.name,
+        relation=str(found.relation),
+        size=found.source_size,
+        carried=carried,
+        blobs=blobs,
+        notes=[note for note in found.notes if "blobs" not in note],
+    )
+
+
+def _copy(reader: Reader, bank: str) -> Copy:
+    found = copy_in(reader, bank)
+    if found is None:
+        raise UnknownBankError(f"there is no bank {bank}")
+    return found
+
+
+def _vectors(source: Copy, store: Store) -> int:
+    """Carry the vectors of all records of a log, some at a time."""
+    number = 0
+    for some in tail(source, 0):
+        ids = [row.id for row, logged in some if logged is not None]
+        for start in range(0, len(ids), TOGETHER):
+            part = ids[start : start + TOGETHER]
+            number += carry_vectors(source.reader, store, source.bank, part)
+    return number
+
+
+def _notes() -> list[str]:
+    """Return what wins over a configuration file, so that nobody takes the switch for done."""
+    return [
+        f"the environment variable {name} is set, and overrides the configuration file"
+        for name in _VARIABLES
+        if os.environ.get(name)
+    ]
+
+
+_OF_A_STORE = frozenset(
+    {
+        "SATCHEL_STORE",
+        "SATCHEL_MEMORY_BACKEND",
+        "SATCHEL_GRAPH_DB_PATH",
+        "AMPLIHACK_MEMORY_BACKEND",
+        "AMPLIHACK_GRAPH_DB_PATH",
+        "AMPLIHACK_KUZU_DB_PATH",
+        "SATCHEL_BANK",
+        "SATCHEL_PROVIDER",
+        "SATCHEL_PROVIDER_TIER",
+        "SATCHEL_PROVIDER_CONFIG",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What is to be left, and what to go to: as configurations, or as addresses."""
+
+    from_config: Path | None = None
+    to_config: Path | None = None
+    from_store: str | None = None
+    to_store: str | None = None
+
+
+def ends(
+    said: Ends, *, home: Path | None = None, config: Path | None = None
+) -> tuple[Settings, ...]:
+    """Return the surroundings of both ends; what the environment says of a store is for neither.
+
+    Args:
+        said: The ends.
+        home: Where keys and trust are, as for ``load_settings``.
+        config: The configuration that holds for addresses.
+
+    Raises:
+        UsageError: If one end is missing, or said in both ways.
+        ConfigError: If a configuration is wrong.
+    """
+    configs, stores = (said.from_config, said.to_config), (said.from_store, said.to_store)
+    env = {name: value for name, value in os.environ.items() if name not in _OF_A_STORE}
+    if all(configs) and not any(stores):
+        return tuple(_settings(home, one, None, env) for one in configs)
+    if all(stores) and not any(configs):
+        return tuple(_settings(home, config, one, env) for one in stores)
+    raise UsageError(
+        "two stores or two configurations are required",
+        hint="Use --from-config and --to-config, or FROM and TO.",
+    )
+
+
+def _settings(
+    home: Path | None, config: Path | None, store: str | None, env: Mapping[str, str]
+) -> Settings:
+    scheme, is_address, there = (store or "").partition("://")
+    if is_address and scheme not in STORES:
+        place = {"path": there.removeprefix("/")}
+        provider = {"PROVIDER": scheme, "PROVIDER_CONFIG": json.dumps(place)}
+        env = {**env, **{f"SATCHEL_{name}": value for name, value in provider.items()}}
+        store = None
+    return load_settings(home=home, config=config, store=store, environment=env)

@@ -1,0 +1,396 @@
+"""Bringing two copies of one bank together: ``pull`` from another store, ``push`` to it.
+
+What one copy has beyond the other is carried as it is. Where both went on, nothing is carried
+until somebody asks for a merge, which takes in what is new as an import.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from satchel.bank.banks import note_default_bank
+from satchel.bank.connections import (
+    has_store,
+    is_same,
+    is_there,
+    known_owners,
+    open_ledger,
+    open_store,
+    opened_store,
+    shown_address,
+    witness_of,
+    writer_key,
+)
+from satchel.bank.open_bank import chosen_bank, find_bank, name_of
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.errors import StoreBusyError, UnknownBankError, UsageError
+from satchel.ledger.erasure import finish
+from satchel.ledger.heads import BankStanding, Seen, Verdict, judge
+from satchel.ledger.ledger import Ledger
+from satchel.ports.store import Reader, Store
+from satchel.replication.copies import Carried, Compared, Copy, Progress, Relation, carry, compared
+from satchel.replication.copies import copy_in as copy_of
+from satchel.replication.merge import Merged, OnConflict, merge, planned, require_same_owners
+
+_CARRIED = frozenset({Relation.NEW, Relation.AHEAD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeOptions:
+    """What a pull or push is asked to do."""
+
+    bank: str | None = None
+    """Which bank, as ``find_bank`` takes it."""
+
+    merge: bool = False
+    """Whether copies that went different ways are merged."""
+
+    on_conflict: OnConflict = OnConflict.LATER
+    dry_run: bool = False
+    """Say how the copies stand to each other, and change nothing."""
+
+    progress: Progress | None = None
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a pull or push found and did."""
+
+    bank: str
+    name: str | None = None
+    source: str
+    """The store that was read."""
+
+    target: str
+    """The store that was written."""
+
+    relation: Relation
+    """How the copy that was read stood to the other one."""
+
+    common: int
+    """Records that both logs began with."""
+
+    source_size: int
+    target_size: int
+    dry_run: bool = False
+    carried: int = 0
+    """Records that were carried as they are."""
+
+    new: int = 0
+    """Of copies that diverged: records that only the one that was read has."""
+
+    merged: Merged | None = None
+    emptied: int = 0
+    blobs: int = 0
+    blobs_missing: int = 0
+    standing: str | None = None
+    """What the bank now is to this machine; for a pull."""
+
+    notes: list[str] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something that only one copy has was not brought over."""
+        return self.relation is Relation.DIVERGED and self.new > 0 and self.merged is None
+
+
+def pull(settings: Settings, source: str, options: ExchangeOptions | None = None) -> Exchange:
+    """Bring what another store has of a bank into the configured one.
+
+    Args:
+        settings: Where the configured store is.
+        source: The address of the other.
+        options: What is asked.
+
+    Raises:
+        UnknownBankError: If the other has no such store or bank.
+        RolledBackError: If the other is older than what this machine saw.
+        ForkedError: If this machine saw another history.
+        AdoptedError: If somebody adopted the other whom this machine does not know.
+        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        ReadOnlyStoreError: If this machine may not merge.
+    """
+    require_owner(settings, "pull")
+    asked = options or ExchangeOptions()
+    require_other(settings, source)
+    if not is_there(source):
+        raise UnknownBankError("there is no store", file=shown_address(source))
+    with opened_at(settings, source, read_only=True) as there:
+        bank = chosen_bank(settings, there, asked.bank)
+        if asked.dry_run and not has_store(settings):
+            with there.reading() as reader:
+                found = _found(
+                    _copy(there, reader, bank), None, there.name, shown_address(settings.store)
+                )
+                return msgspec.structs.replace(found, dry_run=True)
+        with opened_store(settings, read_only=asked.dry_run) as here:
+            _require_same_bank(here, there, bank, asked.bank)
+            if not asked.dry_run:
+                note_default_bank(settings, here)
+            return _Pull(settings, there, here, bank, asked).run()
+
+
+def push(settings: Settings, target: str, options: ExchangeOptions | None = None) -> Exchange:
+    """Bring what the configured store has of a bank to another one, which may be new.
+
+    Args:
+        settings: Where the configured store is.
+        target: The address of the other.
+        options: What is asked.
+
+    Raises:
+        UnknownBankError: If there is no such bank here.
+        AdoptedError: If the bank was adopted here, and the other copy's owner had no part in it.
+        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        ReadOnlyStoreError: If this machine may not merge there.
+    """
+    require_owner(settings, "push")
+    asked = options or ExchangeOptions()
+    require_other(settings, target)
+    if not has_store(settings):
+        raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
+    with opened_store(settings, read_only=True) as here:
+        bank = chosen_bank(settings, here, asked.bank)
+        if asked.dry_run and not is_there(target):
+            with here.reading() as reader:
+                found = _found(_copy(here, reader, bank), None, here.name, target)
+                return msgspec.structs.replace(found, dry_run=True)
+        with opened_at(settings, target, read_only=asked.dry_run) as there:
+            _require_same_bank(there, here, bank, asked.bank)
+            return _Push(settings, here, there, bank, asked).run()
+
+
+class _Bringing(ABC):
+    """One copy brought to another."""
+
+    writes_here: ClassVar[bool]
+    """Whether the copy that is written is this machine's."""
+
+    def __init__(
+        self, settings: Settings, source: Store, target: Store, bank: str, asked: ExchangeOptions
+    ) -> None:
+        self.settings = settings
+        self.source = source
+        self.target = target
+        self.bank = bank
+        self.asked = asked
+
+    def run(self) -> Exchange:
+        """Compare, and bring over what can be."""
+        with self.source.reading() as reader:
+            source = _copy(self.source, reader, self.bank)
+            self.require_source()
+            with self.target.reading() as there:
+                target = copy_of(there, self.bank)
+                found = _found(source, target, self.source.name, self.target.name)
+                if found.relation in _CARRIED:
+                    self.judged(source, target)
+                else:
+                    self.require_target()
+                if found.relation is Relation.DIVERGED and target is not None:
+                    require_same_owners(source, target)
+                    new = planned(source, target, found.common).records
+                    found = msgspec.structs.replace(found, new=new)
+            if self.asked.dry_run:
+                return msgspec.structs.replace(found, dry_run=True)
+            if found.relation in _CARRIED:
+                return self._carry(source, found)
+            if found.relation is Relation.DIVERGED and self.asked.merge:
+                return self._merge(source, found)
+        return found
+
+    def _carry(self, source: Copy, found: Exchange) -> Exchange:
+        with self.target.writing() as writing:
+            target = copy_of(writing, self.bank)
+            if compared(source, target) != Compared(found.relation, found.common):
+                raise StoreBusyError(
+                    "the copy was changed by another process",
+                    file=self.target.name,
+                    hint="Try again.",
+                )
+            verdict = self.judged(source, target)
+            done = carry(source, writing, target, self.asked.progress)
+        self.note(source, verdict)
+        finish(self.target, self.bank)
+        return msgspec.structs.replace(
+            found,
+            carried=done.records,
+            emptied=done.erased,
+            blobs=done.blobs,
+            blobs_missing=done.blobs_missing,
+            standing=str(verdict.standing) if self.writes_here else None,
+            notes=[*verdict.notes, *_notes(done)],
+        )
+
+    def _merge(self, source: Copy, found: Exchange) -> Exchange:
+        done = merge(
+            source,
+            self.target,
+            self.ledger(),
+            found.common,
+            on_conflict=self.asked.on_conflict,
+            progress=self.asked.progress,
+        )
+        finish(self.target, self.bank)
+        return msgspec.structs.replace(
+            found,
+            merged=done,
+            emptied=done.emptied,
+            blobs=done.blobs,
+            blobs_missing=done.blobs_missing,
+            notes=_notes(done),
+        )
+
+    def require_source(self) -> None:  # noqa: B027 - one of the two ways has nothing to do
+        """Require that the copy that is read is what this machine saw of it."""
+
+    def require_target(self) -> None:  # noqa: B027 - one of the two ways has nothing to do
+        """Require that the copy that is written is what this machine saw of it."""
+
+    @abstractmethod
+    def judged(self, source: Copy, target: Copy | None) -> Verdict:
+        """Return what the copy that is read is to the one that it is carried to."""
+
+    def note(self, source: Copy, verdict: Verdict) -> None:  # noqa: B027 - one of the two ways has nothing to do
+        """Witness what was carried."""
+
+    @abstractmethod
+    def ledger(self) -> Ledger:
+        """Return what appends to the copy that is written."""
+
+
+class _Pull(_Bringing):
+    """From another store to this machine's."""
+
+    writes_here = True
+
+    def require_target(self) -> None:
+        with open_ledger(self.settings, self.target, self.bank).reading():
+            pass
+
+    def judged(self, source: Copy, target: Copy | None) -> Verdict:
+        owners = known_owners(self.settings, self.bank)
+        witnessed = witness_of(self.settings).last(self.bank)
+        seen = []
+        if witnessed is not None:
+            seen.append(Seen(witnessed.head, "this machine", witnessed=True))
+        if target is not None:
+            own = witnessed is not None or target.found.authority.owned_by(owners)
+            seen.append(Seen(target.found.head, "this store", own=own))
+        found = source.found
+        return judge(found.head, found.authority, source.tree, seen, owners)
+
+    def note(self, source: Copy, verdict: Verdict) -> None:
+        # An untrusted bank would become one's own by being witnessed.
+        if verdict.standing is BankStanding.OWN:
+            signed = msgspec.json.decode(source.found.stored.signed)
+            witness_of(self.settings).record(signed, given_up=verdict.given_up)
+
+    def ledger(self) -> Ledger:
+        return open_ledger(self.settings, self.target, self.bank, writes=True)
+
+
+class _Push(_Bringing):
+    """From this machine's store to another.
+
+    This machine's witness is of its own copy, so nothing of the other is recorded in it.
+    """
+
+    writes_here = False
+
+    def require_source(self) -> None:
+        with open_ledger(self.settings, self.source, self.bank).reading():
+            pass
+
+    def judged(self, source: Copy, target: Copy | None) -> Verdict:
+        if target is None:
+            return Verdict()
+        seen = [Seen(target.found.head, "the other copy")]
+        found, owners = source.found, target.found.authority.owners
+        return judge(found.head, found.authority, source.tree, seen, owners)
+
+    def ledger(self) -> Ledger:
+        return Ledger(self.target, self.bank, writer=writer_key(self.settings))
+
+
+def _found(source: Copy, target: Copy | None, source_name: str, target_name: str) -> Exchange:
+    stands = compared(source, target)
+    return Exchange(
+        bank=source.bank,
+        name=name_of(source.reader, source.bank),
+        source=source_name,
+        target=target_name,
+        relation=stands.relation,
+        common=stands.common,
+        source_size=source.size,
+        target_size=target.size if target is not None else 0,
+    )
+
+
+def _copy(store: Store, reader: Reader, bank: str) -> Copy:
+    found = copy_of(reader, bank)
+    if found is None:
+        raise UnknownBankError(f"there is no bank {bank} here", file=store.name)
+    return found
+
+
+def _notes(done: Carried | Merged) -> list[str]:
+    notes = []
+    if done.blobs_missing:
+        notes.append(
+            f"{done.blobs_missing} blobs that records refer to are missing in the other store"
+        )
+    if isinstance(done, Merged):
+        if done.waiting:
+            notes.append(f"{done.waiting} records belong to incomplete imports there")
+        if done.decisions:
+            notes.append(f"{done.decisions} decisions that concern only the other log were skipped")
+    return notes
+
+
+@contextmanager
+def opened_at(settings: Settings, address: str, *, read_only: bool) -> Iterator[Store]:
+    """Open the store at an address, and close it again."""
+    store = open_store(address, read_only=read_only, unlocking=settings.unlocking)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def require_other(settings: Settings, address: str) -> None:
+    """Refuse the address of the very store that is configured.
+
+    Raises:
+        UsageError: If it is that.
+    """
+    if is_same(settings.store, address):
+        raise UsageError(
+            "this is the configured store itself",
+            file=shown_address(address),
+            field="store",
+        )
+
+
+def _require_same_bank(target: Store, source: Store, bank: str, wanted: str | None) -> None:
+    """Refuse a name that means one bank in one store and another in the other."""
+    with source.reading() as reader:
+        name = wanted or name_of(reader, bank)
+    if name is None or bank == name:
+        return
+    try:
+        other = find_bank(target, name)
+    except UnknownBankError:
+        return
+    if other != bank:
+        raise UsageError(
+            f"the bank {name!r} is a different bank in each store: {bank} and {other}",
+            hint=(
+                "Only copies of the same bank can be merged. To add it as a second bank anyway: "
+                "--bank {bank}"
+            ),
+        )

@@ -1,0 +1,413 @@
+"""Copying a whole store to another, of whatever kind: ``satchel store copy``.
+
+Each bank goes with its ids, log, places, times, signed head, vectors, blobs and unlogged values,
+in commits that a later run goes on from. What is there at the end is held to what was signed before
+the bank is given its head there, and read again after that.
+"""
+
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+
+import msgspec
+
+from satchel.bank.banks import note_default_bank
+from satchel.bank.connections import (
+    is_same,
+    is_there,
+    known_owners,
+    local_path,
+    shown_address,
+    witness_of,
+)
+from satchel.bank.default_bank import default_bank, inherit_default_bank
+from satchel.bank.open_bank import Names, find_bank, name_of
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.errors import (
+    EmptyInputError,
+    StoreBusyError,
+    TargetExistsError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.erasure import finish
+from satchel.ledger.heads import BankStanding, Seen, Verdict, judge
+from satchel.model.times import now
+from satchel.ports.store import Reader, Store
+from satchel.receipts.account import VERSION, Account, Counts, told
+from satchel.receipts.archive import tool
+from satchel.receipts.steps import end_of_bank, kept
+from satchel.replication.copies import Copy, Relation, carry, compared, copy_in
+from satchel.replication.log_copy import (
+    Beside,
+    bring,
+    bring_beside,
+    compare,
+    give_head,
+    is_begun,
+    require_beside,
+    side_of,
+)
+from satchel.replication.operations import opened_at
+from satchel.runtime.private_files import private_folder
+
+Progress = Callable[[int, int], None]
+"""Is told of records that were brought, then compared, and of how many there are in both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOptions:
+    """What the copying of a store is asked to do."""
+
+    banks: tuple[str, ...] = ()
+    """Which, as ``find_bank`` takes them; all when empty."""
+
+    dry_run: bool = False
+    progress: Progress | None = None
+
+
+class CopiedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one bank, or would."""
+
+    bank: str
+    relation: Relation
+    """How the copy that was read stood to the other one."""
+
+    size: int
+    """Records in its log."""
+
+    root: str
+    name: str | None = None
+    carried: int = 0
+    """Records that went now."""
+
+    earlier: int = 0
+    """Records that were there before, such as those of a run that was cut short."""
+
+    compared: dict[str, int] = {}
+    """Records of each type that were read again where they went, and are the same."""
+
+    vectors: int = 0
+    blobs: int = 0
+    side: int = 0
+    """Unlogged values that went along."""
+
+    standing: BankStanding | None = None
+    """What the bank is to this machine."""
+
+    receipt: str | None = None
+    default: bool = False
+    """Whether it is the default bank of the store that was written."""
+
+    notes: list[str] = []
+
+
+class StoreCopy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the copying of a store did, or would do."""
+
+    source: str
+    target: str
+    banks: list[CopiedBank]
+    dry_run: bool = False
+    notes: list[str] = []
+
+
+def copy_store(
+    settings: Settings, source: str, target: str, options: CopyOptions | None = None
+) -> StoreCopy:
+    """Copy the banks of a store to another one, which may be new; the first is only read.
+
+    A run that was cut short is run again, and goes on. Nothing is written where a bank is there
+    already with another log.
+
+    Args:
+        settings: The surroundings: keys, trust, witness, receipts.
+        source: The address of the store that is read.
+        target: The address of the other.
+        options: What is asked.
+
+    Raises:
+        UsageError: If both are the same store.
+        UnknownBankError: If there is no store, or not the bank that is named.
+        EmptyInputError: If there is no bank at all.
+        TargetExistsError: If a bank is there already, and its log is no beginning of this one.
+        RolledBackError: If the source is older than what this machine saw.
+        VerificationError: If a record is not what was signed. The bank has no head there then.
+        StoreBusyError: If somebody else writes the same bank there.
+        StoreError: If a store cannot be read or written; what was committed is gone on from.
+    """
+    require_owner(settings, "store")
+    asked = options or CopyOptions()
+    if is_same(source, target):
+        raise UsageError("a store cannot be copied to itself", file=shown_address(target))
+    if not is_there(source):
+        raise UnknownBankError("no store to copy", file=shown_address(source))
+    with ExitStack() as stack:
+        here = stack.enter_context(opened_at(settings, source, read_only=True))
+        banks, there = _wanted(here, asked.banks), None
+        if is_there(target):
+            there = stack.enter_context(opened_at(settings, target, read_only=asked.dry_run))
+        work = _Work(settings, source, target, here, there, asked)
+        found, notes = [work.planned(bank) for bank in banks], list[str]()
+        if not asked.dry_run:
+            work.there = there or stack.enter_context(_made(settings, target))
+            work.total = 2 * sum(one.size for one in found)
+            note_default_bank(settings.at(target), work.there)
+            found = [work.copied(one) for one in found]
+            default, notes = inherited_default(
+                settings.at(target), work.there, default_bank(settings.at(source)), banks
+            )
+            found = [msgspec.structs.replace(one, default=one.bank == default) for one in found]
+    return StoreCopy(
+        source=shown_address(source),
+        target=shown_address(target),
+        banks=found,
+        dry_run=asked.dry_run,
+        notes=notes,
+    )
+
+
+def inherited_default(
+    settings: Settings, store: Store, chosen: str | None, banks: Sequence[str]
+) -> tuple[str | None, list[str]]:
+    """Give a store the default bank of the one that its banks are from, if it has none.
+
+    Args:
+        settings: The surroundings with the store that was written.
+        store: That store.
+        chosen: ID of the default bank of the other store.
+        banks: IDs of the banks that were copied.
+
+    Returns:
+        ID of its default bank; where there is none, and several banks, a note on choosing one.
+    """
+    default = inherit_default_bank(settings, chosen, banks)
+    with store.reading() as reader:
+        several = len(reader.banks(limit=2)) > 1
+    if default is not None or not several:
+        return default, []
+    address = shlex.quote(shown_address(settings.store))
+    return None, [f"no bank is the default; choose one: satchel --store {address} bank use NAME"]
+
+
+def _made(settings: Settings, address: str) -> AbstractContextManager[Store]:
+    path = local_path(address)
+    if path is not None and path.parent == settings.home:
+        private_folder(settings.home)
+    return opened_at(settings, address, read_only=False)
+
+
+def _wanted(store: Store, names: Sequence[str]) -> list[str]:
+    """Return the ids of the banks that are meant, each once."""
+    if names:
+        return list(dict.fromkeys(find_bank(store, name) for name in names))
+    with store.reading() as reader:
+        banks, begun = reader.banks(), reader.begun()
+    if not banks:
+        raise EmptyInputError(
+            "no banks to copy",
+            file=store.name,
+            hint="A copy to it is incomplete; resume that first." if begun else None,
+        )
+    return banks
+
+
+@dataclass(slots=True)
+class _Work:
+    """The banks on their way."""
+
+    settings: Settings
+    source: str
+    target: str
+    here: Store
+    there: Store | None
+    """Where they go; None while it is not made."""
+
+    asked: CopyOptions
+    total: int = 0
+    done: int = 0
+    named: Names | None = field(default=None)
+
+    def planned(self, bank: str) -> CopiedBank:
+        """Return how a bank stands, and refuse one that cannot go there."""
+        seen = self._seen(bank)
+        with self.here.reading() as reader:
+            source, target, begun = _copy(reader, bank), None, None
+            if self.there is not None:
+                with self.there.reading() as other:
+                    begun = is_begun(other, bank)
+                    target = copy_in(other, bank) if begun is None else None
+                    stands = compared(source, target)
+            else:
+                stands = compared(source, None)
+            if target is not None and stands.relation not in (Relation.SAME, Relation.AHEAD):
+                raise _other(source, target, stands.common)
+            verdict = self._judged(source, target, seen)
+            name = name_of(reader, bank)
+        return CopiedBank(
+            bank=bank,
+            name=name,
+            relation=stands.relation,
+            size=source.size,
+            root=source.found.head.root,
+            earlier=begun or stands.common,
+            standing=verdict.standing,
+            notes=[*verdict.notes, *self._same_name(bank, name)],
+        )
+
+    def copied(self, plan: CopiedBank) -> CopiedBank:
+        """Copy one bank, compare it, and keep a receipt of that."""
+        began, before, seen = now(), self.done, self._seen(plan.bank)
+        with self.here.reading() as reader:
+            found = self._brought(_copy(reader, plan.bank), plan, seen)
+        self.done = before + 2 * plan.size
+        self._tell(0)
+        account = self._account(found, began)
+        receipt, notes = kept(self.settings, account)
+        return msgspec.structs.replace(found, receipt=receipt, notes=[*found.notes, *notes])
+
+    def _brought(self, source: Copy, plan: CopiedBank, seen: list[Seen]) -> CopiedBank:
+        bank, store = source.bank, self._store()
+        with store.reading() as other:
+            target = copy_in(other, bank) if is_begun(other, bank) is None else None
+        verdict = self._judged(source, target, seen)
+        is_new, side, notes = target is None, 0, list(plan.notes)
+        if target is None:
+            brought = bring(source, store, self._tell)
+            carried, earlier = brought.records, brought.earlier
+            if brought.anew:
+                notes.append("an earlier run had copied an older state; the copy was started again")
+        else:
+            carried, earlier = self._went_on(source), target.size
+        beside = Beside()
+        bring_beside(source.reader, bank, store, beside)
+        with store.reading() as other:
+            counts = compare(source, other, self._tell)
+            if is_new:
+                require_beside(source.reader, bank, other)
+        if is_new:
+            side = give_head(source, store)
+        with store.reading() as other:
+            _require_head(source, copy_in(other, bank))
+        if verdict.standing is BankStanding.OWN:
+            signed = msgspec.json.decode(source.found.stored.signed)
+            witness_of(self.settings).record(signed, given_up=verdict.given_up)
+        finish(store, bank)
+        if beside.vectors_other:
+            notes.append(f"{beside.vectors_other} vectors differ there and were kept")
+        return msgspec.structs.replace(
+            plan,
+            size=source.size,
+            root=source.found.head.root,
+            carried=carried,
+            earlier=earlier,
+            compared=counts,
+            vectors=beside.vectors,
+            blobs=beside.blobs,
+            side=side,
+            standing=verdict.standing,
+            notes=notes,
+        )
+
+    def _went_on(self, source: Copy) -> int:
+        """Carry what a whole copy there lacks of the log, in one commit; return how much."""
+        store = self._store()
+        with store.writing() as writing:
+            target = copy_in(writing, source.bank)
+            stands = compared(source, target)
+            if target is None or stands.relation not in (Relation.SAME, Relation.AHEAD):
+                raise StoreBusyError(
+                    "the copy was changed by another process", file=store.name, hint="Try again."
+                )
+            self._tell(target.size)
+            if stands.relation is Relation.SAME:
+                return 0
+            done = carry(source, writing, target)
+            writing.put_side(source.bank, side_of(source.reader, source.bank))
+        self._tell(done.records)
+        return done.records
+
+    def _seen(self, bank: str) -> list[Seen]:
+        """Return what this machine saw; before the source is read, which can only be newer then."""
+        witnessed = witness_of(self.settings).last(bank)
+        return [] if witnessed is None else [Seen(witnessed.head, "this machine", witnessed=True)]
+
+    def _judged(self, source: Copy, target: Copy | None, seen: Sequence[Seen]) -> Verdict:
+        """Judge what is read by what this machine saw, and by the copy that it goes to."""
+        owners, found = known_owners(self.settings, source.bank), source.found
+        if target is not None:
+            own = bool(seen) or target.found.authority.owned_by(owners)
+            seen = [*seen, Seen(target.found.head, "the other copy", own=own)]
+        return judge(found.head, found.authority, source.tree, seen, owners)
+
+    def _same_name(self, bank: str, name: str | None) -> list[str]:
+        if self.there is None or name is None:
+            return []
+        if self.named is None:
+            self.named = Names(self.there)
+        if not any(other != bank for other in self.named.called(name)):
+            return []
+        return [f"another bank there is also named {name!r}: use its ID"]
+
+    def _store(self) -> Store:
+        assert self.there is not None  # noqa: S101 - made before anything is copied
+        return self.there
+
+    def _tell(self, records: int) -> None:
+        self.done += records
+        if self.asked.progress is not None:
+            self.asked.progress(self.done, self.total)
+
+    def _account(self, done: CopiedBank, began: str) -> Account:
+        here, there = (
+            msgspec.structs.replace(
+                end_of_bank(done.name, done.bank, address),
+                size=done.size,
+                root=done.root,
+                records=done.size,
+            )
+            for address in (self.source, self.target)
+        )
+        counts = {
+            name: Counts(read=number, planned=number, written=number, read_back=number)
+            for name, number in done.compared.items()
+        }
+        beside = {"vectors": done.vectors, "blobs": done.blobs, "unlogged values": done.side}
+        return Account(
+            version=VERSION,
+            kind="copy",
+            tool=tool(),
+            began=began,
+            ended=now(),
+            input=here,
+            output=there,
+            counts=counts,
+            unchanged=done.relation is Relation.SAME,
+            done={"carried": done.carried, "there before": done.earlier, **beside},
+            read_back="equal",
+            notes=[told(note) for note in done.notes],
+        )
+
+
+def _copy(reader: Reader, bank: str) -> Copy:
+    found = copy_in(reader, bank)
+    if found is None:
+        raise UnknownBankError(f"there is no bank {bank}")
+    return found
+
+
+def _require_head(source: Copy, target: Copy | None) -> None:
+    if target is None or target.found.head.root != source.found.head.root:
+        raise VerificationError("the head there differs from the one that was copied")
+
+
+def _other(source: Copy, target: Copy, common: int) -> TargetExistsError:
+    beyond = target.size - common
+    return TargetExistsError(
+        f"the bank {source.bank} already exists there, with {beyond:,} records that are "
+        "missing here",
+        hint="Nothing was written. Pull them first with satchel pull, or copy to another store.",
+    )

@@ -1,0 +1,451 @@
+"""What is done with whole stores and their copies, as every interface offers it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import structs
+
+from satchel.bank.identities import lock_for
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.signing_keys import signing_key
+from satchel.config.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
+from satchel.config.settings import Settings, load_settings
+from satchel.crypto.signatures import SigningKey
+from satchel.ports import absent_options
+from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
+from satchel.receipts.steps import Migrated, MigratedBank, MigrateOptions
+from satchel.replication import encryption, migration, store_copy
+from satchel.replication import operations as replication_operations
+from satchel.replication.encryption import AtRest
+from satchel.replication.merge import OnConflict
+from satchel.replication.migration import Ends, ends
+from satchel.replication.operations import Exchange, ExchangeOptions
+from satchel.replication.sinks import Followed, FollowOptions, follow, follow_once, open_sink
+from satchel.replication.store_copy import CopyOptions, StoreCopy
+
+HERE_ONLY = {"http": THIS_MACHINE, "mcp": THIS_MACHINE}
+
+_GLOBAL = Absent(
+    why="The options before the command name home, configuration, store and identities."
+)
+_PROMPT = Absent(why="--encrypt-passphrase asks for it.")
+_PRINTED = Absent(why="The command line prints it.")
+_ONCE = Absent(why="Call it again.")
+
+OnProgress = Annotated[
+    Callable[[int, int], None] | None,
+    Option("Called with the amount done and the total.", cli=BAR),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeSettings(Options):
+    """What to exchange with another store."""
+
+    bank: Annotated[
+        str | None,
+        Option("Bank name, ID or unique ID prefix. Default: the default bank.", values="bank"),
+    ] = None
+    merge: Annotated[
+        bool, Option("Merge what is new, if both copies have records of their own.")
+    ] = False
+    on_conflict: Annotated[
+        Literal["later", "here", "there"],
+        Option(
+            "Which version wins if both copies changed the same memory: the later one, that of "
+            "the store that is written (here), or that of the other (there)."
+        ),
+    ] = "later"
+    dry_run: Annotated[bool, Option("Report how the copies compare, and change nothing.")] = False
+    progress: OnProgress = None
+
+
+_ADDRESS = "Address of the other store, as for --store."
+
+
+@dataclass(frozen=True, slots=True)
+class PullOptions(ExchangeSettings):
+    """What to bring from another store."""
+
+    source: Annotated[PathText, Option(_ADDRESS, argument=True, metavar="STORE")]
+
+
+@dataclass(frozen=True, slots=True)
+class PushOptions(ExchangeSettings):
+    """What to bring to another store."""
+
+    target: Annotated[PathText, Option(_ADDRESS, argument=True, metavar="STORE")]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions(Options):
+    """Which sink to write, and for how long."""
+
+    target: Annotated[
+        str,
+        Option(
+            "sqlite:///FILE, postgresql://..., parquet:///FOLDER, file:///FOLDER or s3://...",
+            argument=True,
+            metavar="TARGET",
+        ),
+    ]
+    _: KW_ONLY
+    bank: Annotated[str | None, Option("Only this bank. Default: all.", values="bank")] = None
+    follow: Annotated[
+        bool,
+        Option("Continue until interrupted.", flag="--follow/--once", python=_ONCE),
+    ] = absent_options.field(default=False, init=False)
+    interval: Annotated[float, Option("Seconds between checks with --follow.", python=_ONCE)] = (
+        absent_options.field(default=2.0, init=False)
+    )
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings(Options):
+    """Where keys, trust and the configuration are."""
+
+    home: Annotated[
+        PathText | None,
+        Option("Folder of keys and trust. Default: SATCHEL_HOME or the platform's.", cli=_GLOBAL),
+    ] = None
+    config: Annotated[
+        PathText | None, Option("Configuration file. Default: the usual one.", cli=_GLOBAL)
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCopyOptions(Surroundings):
+    """What to copy."""
+
+    source: Annotated[
+        PathText,
+        Option("Address of the store to read, as for --store.", argument=True, metavar="FROM"),
+    ]
+    target: Annotated[
+        PathText,
+        Option(
+            "Address of the store to write; created if missing.",
+            argument=True,
+            metavar="TO",
+        ),
+    ]
+    _: KW_ONLY
+    banks: Annotated[
+        Texts, Option("Only this bank: its name or ID. Repeatable.", flag="--bank", values="bank")
+    ] = ()
+    dry_run: DryRun = False
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateRequest(Surroundings):
+    """What to migrate."""
+
+    from_store: Annotated[
+        PathText | None, Option("Address of the current store.", argument=True, metavar="FROM")
+    ] = None
+    to_store: Annotated[
+        PathText | None,
+        Option(
+            "Address of the new store; created if missing.",
+            argument=True,
+            metavar="TO",
+        ),
+    ] = None
+    _: KW_ONLY
+    from_config: Annotated[
+        PathText | None, Option("Current configuration, instead of FROM.", metavar="FILE")
+    ] = None
+    to_config: Annotated[
+        PathText | None, Option("New configuration, instead of TO.", metavar="FILE")
+    ] = None
+    banks: Annotated[
+        Texts, Option("Only this bank: its name or ID. Repeatable.", flag="--bank", values="bank")
+    ] = ()
+    jobs: Annotated[int, Option("Number of banks at a time.", minimum=1, maximum=64)] = 4
+    switch: Annotated[
+        bool,
+        Option(
+            "Make the new configuration the active one when all banks are done.",
+            flag="--switch/--no-switch",
+        ),
+    ] = True
+    leave_others: Annotated[
+        bool, Option("Switch even if the new store lacks banks of the old one.")
+    ] = False
+    accept_loss: AcceptLoss = ()
+    dry_run: DryRun = False
+    passphrase: Annotated[
+        str | None,
+        Option(
+            "Passphrase of the owner's key, required for banks from a provider.",
+            cli=Absent(why="The command line asks for it."),
+        ),
+    ] = None
+    told: Annotated[
+        Callable[[MigratedBank], None] | None,
+        Option("Called with the result of each bank when it is done.", cli=_PRINTED),
+    ] = None
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecryptStoreOptions(Surroundings):
+    """Which store to decrypt."""
+
+    store: Annotated[
+        PathText | None, Option("The store. Default: the configured one.", cli=_GLOBAL)
+    ] = None
+    _: KW_ONLY
+    identities: Annotated[
+        PathText | Sequence[PathText],
+        Option(
+            "Files with identities that open its key, besides those of this machine.", cli=_GLOBAL
+        ),
+    ] = ()
+    file_passphrase: Annotated[
+        str | None,
+        Option("Passphrase that opens its key, or one of the identities.", cli=_GLOBAL),
+    ] = None
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptStoreOptions(DecryptStoreOptions):
+    """Which store to encrypt, and for whom."""
+
+    encrypt_to: EncryptTo = ()
+    passphrase: Annotated[
+        str | None, Option("Passphrase that opens the store as well.", cli=_PROMPT)
+    ] = None
+
+
+@operation(
+    PullOptions,
+    name="pull",
+    example="satchel pull /media/stick/satchel.db",
+    absent=HERE_ONLY,
+)
+def pull(settings: Settings, options: PullOptions) -> Exchange:
+    """Bring what another store has of a bank into this one.
+
+    What the other copy has beyond this one is carried as it is: positions, times and signed head;
+    each record is verified. If both copies have records of their own, that is reported, and
+    --merge takes in what only the other has. Exit status: 0 all is here, 1 they diverged.
+
+    Raises:
+        UnknownBankError: If the other has no such store or bank.
+        RolledBackError: If the other is older than what this machine saw.
+        ForkedError: If this machine saw another history.
+        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        ReadOnlyStoreError: If this machine may not merge.
+    """
+    return replication_operations.pull(settings, str(options.source), _exchange(options))
+
+
+@operation(
+    PushOptions,
+    name="push",
+    example="satchel push /media/stick/satchel.db",
+    absent=HERE_ONLY,
+)
+def push(settings: Settings, options: PushOptions) -> Exchange:
+    """Bring what this store has of a bank to another one, which is created if there is none.
+
+    Exit status: 0 all is there, 1 they diverged.
+
+    Raises:
+        UnknownBankError: If there is no such bank here.
+        VerificationError: If a copy is not what was signed. Nothing is kept then.
+        ReadOnlyStoreError: If this machine may not merge there.
+    """
+    return replication_operations.push(settings, str(options.target), _exchange(options))
+
+
+def _exchange(options: ExchangeSettings) -> ExchangeOptions:
+    return ExchangeOptions(
+        bank=options.bank,
+        merge=options.merge,
+        on_conflict=OnConflict(options.on_conflict),
+        dry_run=options.dry_run,
+        progress=options.progress,
+    )
+
+
+@operation(
+    SinkOptions,
+    name="sink run",
+    example="satchel sink run sqlite:///warehouse.db --bank assistant",
+    items="banks",
+    absent=HERE_ONLY,
+)
+def run_sink(
+    settings: Settings,
+    options: SinkOptions,
+    *,
+    told: Callable[[Followed], None] | None = None,
+) -> list[Followed]:
+    """Write what a sink lacks of the logs of banks, in order: each record at least once.
+
+    The sink itself stores how far it is; an interrupted run is resumed by the next. A change of
+    state is a row of its own. It is for analysis: nothing is read back from there.
+
+    Raises:
+        UsageError: If the target cannot be meant, or needs an extra.
+        VerificationError: If the sink followed another history.
+        TargetError: If it cannot be written; what it has stays.
+    """
+    with closing(open_sink(settings, options.target)) as sink:
+        work = follow if options.follow else follow_once
+        how = FollowOptions(
+            bank=options.bank, interval=options.interval, told=told, progress=options.progress
+        )
+        return work(settings, sink, how)
+
+
+@operation(
+    StoreCopyOptions,
+    name="store copy",
+    example="satchel store copy satchel.db postgresql://me@db.example/memory",
+    absent=HERE_ONLY,
+)
+def copy_store(settings: Settings, options: StoreCopyOptions) -> StoreCopy:
+    """Copy a whole store to another one, of the same kind or of any other.
+
+    Each bank keeps its IDs, its log, its signed head, and what is beside the log: vectors, blobs,
+    unlogged values. All of it is read again and compared before the bank is there, and each has a
+    signed receipt. An interrupted copy is resumed by the same command. A bank that is there with
+    another log is refused; one that is behind is updated.
+
+    Raises:
+        UnknownBankError: If there is no such store, or not the bank that is named.
+        EmptyInputError: If there is no bank at all.
+        TargetExistsError: If a bank is there already with another log; nothing is written then.
+        RolledBackError: If the source is older than what this machine saw.
+        VerificationError: If a record is not what was signed.
+        StoreError: If a store cannot be read or written.
+    """
+    how = CopyOptions(
+        banks=texts(options.banks), dry_run=options.dry_run, progress=options.progress
+    )
+    return store_copy.copy_store(settings, str(options.source), str(options.target), how)
+
+
+@operation(
+    EncryptStoreOptions,
+    name="store encrypt",
+    example="satchel store encrypt --encrypt-to mine",
+    absent=HERE_ONLY,
+)
+def encrypt_store(settings: Settings, options: EncryptStoreOptions) -> AtRest:
+    """Encrypt the store at rest: its file, its log, and what SQLite writes beside it.
+
+    It is written again under a new key, which is stored encrypted beside it; a store that is
+    encrypted already gets another key, and one that is not there is created. An identity without a
+    passphrase opens it unattended; one with a passphrase has to be named (satchel --identity
+    FILE). No other program may have the store open meanwhile.
+
+    Raises:
+        UsageError: If it is for nobody, or the store is no file of SQLite's.
+        MissingExtraError: If what encrypts is not installed.
+        EncryptionError: If it is encrypted, and nothing here opens it.
+        StoreBusyError: If another program has it open.
+        StoreError: If it cannot be read or written; it is as it was.
+    """
+    lock = lock_for(settings, texts(options.encrypt_to), options.passphrase)
+    return encryption.encrypt_store(settings, lock, progress=options.progress)
+
+
+@operation(
+    DecryptStoreOptions,
+    name="store decrypt",
+    example="satchel store decrypt",
+    absent=HERE_ONLY,
+)
+def decrypt_store(settings: Settings, options: DecryptStoreOptions) -> AtRest:
+    """Decrypt an encrypted store. No other program may have it open meanwhile.
+
+    Raises:
+        UnknownBankError: If there is no store.
+        UsageError: If it is not encrypted, or no file of SQLite's.
+        EncryptionError: If nothing here opens it.
+        StoreBusyError: If another program has it open.
+        StoreError: If it cannot be read or written; it is as it was.
+    """
+    return encryption.decrypt_store(settings, progress=options.progress)
+
+
+@operation(
+    MigrateRequest,
+    name="migrate",
+    example="satchel migrate --from-config old.toml --to-config new.toml",
+    absent=HERE_ONLY,
+)
+def migrate(
+    settings: Settings,
+    options: MigrateRequest,
+    *,
+    key: Callable[[], SigningKey] | None = None,
+) -> Migrated:
+    """Migrate all banks of one store to another, verified, and switch to it.
+
+    Each bank keeps its IDs, its log and its head, and is read back completely; each has a receipt.
+    When all are done, the active configuration becomes the new one, and the old one is kept beside
+    it. What a product has no place for is a loss, and leaves the configuration as it is, unless
+    `--accept-loss` names it; so do banks that are not asked for and that the new store lacks,
+    unless `--leave-others`. An interrupted migration is resumed by the same command. Exit status:
+    0 all done, 1 a copy differs or the configuration was not switched, 5 one could not be written.
+
+    Raises:
+        UsageError: If an end is missing.
+        UnknownBankError: If a bank that is named is not there; nothing is written then.
+        TargetError: If the configuration cannot be switched; the banks are done then.
+    """
+    require_owner(settings, "migrate")
+    new = None if options.to_config is None else Path(options.to_config)
+    source, target = ends(
+        Ends(
+            from_config=None if options.from_config is None else Path(options.from_config),
+            to_config=new,
+            from_store=None if options.from_store is None else str(options.from_store),
+            to_store=None if options.to_store is None else str(options.to_store),
+        ),
+        home=None if options.home is None else Path(options.home),
+        config=None if options.config is None else Path(options.config),
+    )
+    how = MigrateOptions(
+        banks=texts(options.banks),
+        jobs=options.jobs,
+        new=new if options.switch else None,
+        leaves_others=options.leave_others,
+        active=settings.file,
+        accept_loss=texts(options.accept_loss),
+        dry_run=options.dry_run,
+        owner=key or (lambda: signing_key(target, passphrase=options.passphrase)[0]),
+        told=options.told,
+        progress=options.progress,
+    )
+    try:
+        result = migration.migrate(source, target, how)
+        return structs.replace(result, switch_wanted=how.new is not None)
+    finally:
+        source.hooks.finish()
+        target.hooks.finish()
+
+
+def settings_of(options: Surroundings) -> Settings:
+    """Return the surroundings that the options of a function name."""
+    named: Any = options
+    store = getattr(named, "store", None)
+    settings = load_settings(
+        home=None if options.home is None else Path(options.home),
+        config=None if options.config is None else Path(options.config),
+        store=None if store is None else str(store),
+    )
+    identities = tuple(map(str, texts(getattr(named, "identities", ()))))
+    more = settings.unlocking.also(identities, getattr(named, "file_passphrase", None))
+    return structs.replace(settings, unlocking=more)

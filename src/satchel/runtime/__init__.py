@@ -1,0 +1,1 @@
+"""Files, folders, locks, temporary space and processes."""

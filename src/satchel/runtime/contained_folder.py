@@ -1,0 +1,356 @@
+"""A folder that nothing said to it can lead out of.
+
+Names come from files that others made. Each part of a path is opened below the descriptor of the
+folder before it, and never followed, so neither ``..`` nor a link gets out: also not one that takes
+a folder's place between two calls. (A folder that is itself moved away while something is written
+in it takes that along; nobody can prevent this who does not own the folder alone.)
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Literal, NamedTuple, Self
+
+from satchel.errors import LimitError, PathRefusedError, TargetExistsError
+from satchel.runtime.atomic_files import PRIVATE_FILE, PRIVATE_FOLDER, writing_at
+from satchel.runtime.file_access import Repair, enforce, explaining, open_file, open_folder
+from satchel.runtime.input import unreadable
+from satchel.runtime.private_files import make_folders, open_private_folder
+
+Place = str | tuple[str, ...]
+"""Where in the folder: the parts, or the parts joined by ``/``; a part holds no ``/`` itself."""
+
+LONGEST_NAME = 255
+"""Bytes of UTF-8 in one part."""
+
+LONGEST_PLACE = 4_000
+"""Bytes in all parts with what joins them; what is longer, other programs could not open."""
+
+Kind = Literal["file", "folder", "link", "other"]
+
+
+class Listed(NamedTuple):
+    """One name in a folder. Links are listed, so that they can be removed, but never opened."""
+
+    name: str
+    kind: Kind
+
+
+def parts_of(place: Place) -> tuple[str, ...]:
+    """Return the parts of a place, each fit to be a name in a folder.
+
+    Raises:
+        PathRefusedError: If there is no part, or one is empty, ``.`` or ``..``, holds ``/``, a
+            backslash or NUL, is longer than 255 bytes or not Unicode; an absolute path has an
+            empty first part. Also if all is longer than 4,000 bytes.
+    """
+    parts = tuple(place.split("/")) if isinstance(place, str) else place
+    if not parts:
+        raise PathRefusedError("a path must have at least one part")
+    total = sum(_length_of(part) + 1 for part in parts)
+    if total > LONGEST_PLACE:
+        raise PathRefusedError(
+            f"a path can have at most {LONGEST_PLACE:,} bytes, this one has {total:,}"
+        )
+    return parts
+
+
+def _length_of(part: str) -> int:
+    if part in {"", ".", ".."}:
+        raise PathRefusedError(f"a path segment cannot be {part!r}")
+    if odd := {"/", "\\", "\0"} & set(part):
+        raise PathRefusedError(f"a path segment cannot contain {min(odd)!r}: {part[:80]!r}")
+    try:
+        length = len(part.encode())
+    except UnicodeEncodeError:
+        raise PathRefusedError(f"a path segment is not Unicode: {part[:80]!r}") from None
+    if length > LONGEST_NAME:
+        raise PathRefusedError(
+            f"a path segment can have at most {LONGEST_NAME} bytes, this one has {length}: "
+            f"{part[:80]!r}"
+        )
+    return length
+
+
+class ContainedFolder:
+    """A folder, held open, whose files are reached by names that cannot leave it.
+
+    A context manager; it may be used from several threads. Everything made in it has mode 0600 or
+    0700. Methods raise ``PathRefusedError`` for a place that ``parts_of`` refuses and for a link,
+    pipe, socket or device anywhere on the way.
+
+    Args:
+        path: The folder. It may not be a link; folders above may.
+        create: Make it, with mode 0700, when there is none.
+        private: It is ours alone: what is opened in it must belong to us, a file must have no
+            second name, and a mode that lets others in is put right, which ``repairs`` tells.
+        within: Descriptor of the folder that holds it, where the way there was judged already; not
+            with ``create`` or ``private``.
+
+    Raises:
+        PathRefusedError: If it is a link or not a folder, or not ours when ``private``.
+        UnreadableError: If it cannot be opened.
+        TargetError: If it cannot be made or its mode cannot be put right.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        private: bool = False,
+        within: int | None = None,
+    ) -> None:
+        self.path = path
+        self.private = private
+        self.repairs: list[Repair] = []
+        """What had to be put right so far."""
+        self._root = -1
+        with explaining(path, writes=create):
+            if private:
+                self._root, repairs = open_private_folder(path, create=create)
+                self.repairs += repairs
+            else:
+                if create:
+                    make_folders(path)
+                self._root = open_folder(path, within=within)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the descriptor back; a second time does nothing."""
+        handle, self._root = self._root, -1
+        if handle >= 0:
+            os.close(handle)
+
+    def open(self, place: Place) -> BinaryIO:
+        """Open a file for reading; the caller closes it.
+
+        Raises:
+            UnreadableError: If it is missing or may not be read.
+        """
+        parts = parts_of(place)
+        path = self._shown(parts)
+        with explaining(path, writes=False), self._folder(parts[:-1]) as folder:
+            handle = open_file(path, os.O_RDONLY, within=folder)
+            return os.fdopen(self._checked(handle, path), "rb")
+
+    def read(self, place: Place, *, limit: int | None = None) -> bytes:
+        """Return all bytes of a file.
+
+        Args:
+            place: The file.
+            limit: The most bytes it may have.
+
+        Raises:
+            UnreadableError: If it is missing or cannot be read.
+            LimitError: If it has more than ``limit`` bytes.
+        """
+        path = self._shown(parts_of(place))
+        with self.open(place) as stream, explaining(path, writes=False):
+            data = stream.read() if limit is None else stream.read(limit + 1)
+        if limit is not None and len(data) > limit:
+            raise LimitError(f"the file has more than {limit:,} bytes", file=str(path))
+        return data
+
+    def create(self, place: Place) -> BinaryIO:
+        """Make a file that was not there and open it for reading and writing.
+
+        For files that grow; ``write`` is for those that appear whole. The caller closes it, and
+        forces it to disk when that matters.
+
+        Raises:
+            TargetExistsError: If there is something of that name, also a link that leads nowhere.
+            TargetError: If it cannot be made.
+        """
+        parts = parts_of(place)
+        path = self._shown(parts)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+        with explaining(path, writes=True), self._folder(parts[:-1]) as folder:
+            try:
+                handle = open_file(path, flags, within=folder, mode=PRIVATE_FILE)
+            except FileExistsError as error:
+                raise _taken(path) from error
+            return os.fdopen(handle, "w+b")
+
+    @contextmanager
+    def writing(self, place: Place, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+        """Give a file to write that appears, whole and on disk, when the block ends well.
+
+        A link or a file with other names at ``place`` is replaced, never written through.
+
+        Raises:
+            TargetExistsError: If there is something already and ``overwrite`` is False.
+            TargetError: If it cannot be written; what was there before is untouched.
+        """
+        parts = parts_of(place)
+        path = self._shown(parts)
+        with (
+            explaining(path, writes=True),
+            self._folder(parts[:-1]) as folder,
+            writing_at(folder, path, overwrite=overwrite, mode=PRIVATE_FILE) as stream,
+        ):
+            yield stream
+
+    def write(self, place: Place, data: bytes, *, overwrite: bool = True) -> None:
+        """Write a whole file; as ``writing``."""
+        with self.writing(place, overwrite=overwrite) as stream:
+            stream.write(data)
+
+    def listing(self, place: Place = ()) -> list[Listed]:
+        """Return the names in a folder, sorted; in the folder itself by default.
+
+        Raises:
+            UnreadableError: If there is no such folder.
+        """
+        parts = parts_of(place) if place != () else ()
+        with (
+            explaining(self._shown(parts), writes=False),
+            self._folder(parts) as folder,
+            os.scandir(folder) as found,
+        ):
+            return sorted(Listed(entry.name, _kind(entry)) for entry in found)
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """Give a descriptor of the folder itself, for whoever walks through it step by step."""
+        with explaining(self.path, writes=False), self._folder(()) as handle:
+            yield handle
+
+    def make_folder(self, place: Place) -> None:
+        """Make a folder and those above it; one that is there already is good.
+
+        Raises:
+            TargetError: If one cannot be made.
+        """
+        parts = parts_of(place)
+        with explaining(self._shown(parts), writes=True), self._folder(parts, make=True):
+            pass
+
+    def remove(self, place: Place) -> None:
+        """Remove a file, a link itself, or an empty folder.
+
+        Raises:
+            UnreadableError: If there is nothing of that name.
+            TargetError: If it cannot be removed, such as a folder with something in it.
+        """
+        parts = parts_of(place)
+        path = self._shown(parts)
+        with explaining(path, writes=True), self._folder(parts[:-1]) as folder:
+            if stat.S_ISDIR(_present(path, folder).st_mode):
+                os.rmdir(path.name, dir_fd=folder)
+            else:
+                os.unlink(path.name, dir_fd=folder)
+            os.fsync(folder)
+
+    def rename(self, old: Place, new: Place, *, overwrite: bool = False) -> None:
+        """Give a file or folder another place, in one step.
+
+        A link is moved as it is.
+
+        Args:
+            old: What to move.
+            new: Its place afterwards; the folder is there already.
+            overwrite: Replace what is at ``new``, unless it is a folder. Without it, what another
+                process makes in the same moment is replaced all the same: hold a lock.
+
+        Raises:
+            UnreadableError: If there is nothing at ``old``.
+            TargetExistsError: If there is something at ``new`` and ``overwrite`` is False.
+            TargetError: If it cannot be done.
+        """
+        from_parts, to_parts = parts_of(old), parts_of(new)
+        source, target = self._shown(from_parts), self._shown(to_parts)
+        with (
+            explaining(target, writes=True),
+            self._folder(from_parts[:-1]) as source_folder,
+            self._folder(to_parts[:-1]) as target_folder,
+        ):
+            _present(source, source_folder)
+            if not overwrite and _is_taken(target, target_folder):
+                raise _taken(target)
+            os.replace(source.name, target.name, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+            os.fsync(target_folder)
+            os.fsync(source_folder)
+
+    def _shown(self, parts: tuple[str, ...]) -> Path:
+        return self.path.joinpath(*parts)
+
+    @contextmanager
+    def _folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
+        """Give the descriptor of a folder in here, reached step by step."""
+        # A new descriptor of the root, too: two that list the same one disturb each other.
+        handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._root)
+        with ExitStack() as held:
+            held.callback(os.close, handle)
+            path = self.path
+            for part in parts:
+                path /= part
+                if make:
+                    _make(path, handle)
+                handle = open_folder(path, within=handle)
+                held.pop_all().close()
+                held.callback(os.close, handle)
+                if self.private:
+                    self._note(enforce(handle, path, PRIVATE_FOLDER))
+            yield handle
+
+    def _checked(self, handle: int, path: Path) -> int:
+        if self.private:
+            try:
+                self._note(enforce(handle, path, PRIVATE_FILE))
+            except BaseException:
+                os.close(handle)
+                raise
+        return handle
+
+    def _note(self, repair: Repair | None) -> None:
+        if repair:
+            self.repairs.append(repair)
+
+
+def _make(path: Path, within: int) -> None:
+    try:
+        os.mkdir(path.name, PRIVATE_FOLDER, dir_fd=within)
+    except FileExistsError:
+        return
+    os.fsync(within)
+
+
+def _present(path: Path, within: int) -> os.stat_result:
+    try:
+        return os.stat(path.name, dir_fd=within, follow_symlinks=False)
+    except FileNotFoundError as error:
+        raise unreadable(path, error) from error
+
+
+def _is_taken(path: Path, within: int) -> bool:
+    try:
+        os.stat(path.name, dir_fd=within, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _taken(path: Path) -> TargetExistsError:
+    return TargetExistsError("the name already exists", file=str(path))
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"

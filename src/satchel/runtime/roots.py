@@ -1,0 +1,260 @@
+"""Folders that paths from outside may lead into, and nothing said or laid there leads out of.
+
+A path is judged by its words first, before anything is looked at. Then it is walked from ``/``,
+each part opened below the one before and never followed: what was judged is what is opened.
+A root is walked the same way: one that is reached through a link is refused, since a word for word
+comparison with it would prove nothing.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from satchel.errors import ContainmentError, PathRefusedError
+from satchel.runtime.contained_folder import ContainedFolder, parts_of
+from satchel.runtime.file_access import explaining, open_file, open_folder, refuse_other_names
+from satchel.runtime.input import OpenFile
+from satchel.runtime.output import Outlet
+
+Said = str | os.PathLike[str]
+"""A path as somebody says it."""
+
+_Parts = tuple[str, ...]
+
+_ODD = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # bidirectional, invisible
+    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""What makes a name look like another one, or end where it does not."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+_SYSTEM = frozenset({"dev", "proc", "sys"})
+"""Folders whose names lead anywhere: to open files, other processes, devices."""
+
+
+class Roots:
+    """The folders that are allowed.
+
+    Args:
+        lists: Lists of folders, absolute. A path has to be in one of each list, so a second list
+            can only narrow what the first allows; an empty one allows nothing.
+
+    Raises:
+        ContainmentError: If a root is relative, or could not be the name of one folder.
+    """
+
+    def __init__(self, *lists: Iterable[Said]) -> None:
+        self._lists = [[_root(said) for said in roots] for roots in lists]
+
+    def open_file(self, path: Said) -> OpenFile:
+        """Open a file for reading; the caller closes it.
+
+        Raises:
+            ContainmentError: If the path is not in the roots.
+            PathRefusedError: If there is a link on the way, or another user's folder, or what is
+                there is no regular file or has a second name.
+            UnreadableError: If there is no such file, or it may not be read.
+        """
+        parts, depth = self._allowed(path)
+        shown = Path("/", *parts)
+        with explaining(shown, writes=False):
+            folder = _walked(parts[:-1], depth)
+            try:
+                handle = open_file(shown, os.O_RDONLY, within=folder)
+            finally:
+                os.close(folder)
+            file = OpenFile(handle, shown)
+            try:
+                refuse_other_names(file.status, shown)
+            except BaseException:
+                file.close()
+                raise
+            return file
+
+    def open_folder(self, path: Said) -> ContainedFolder:
+        """Open a folder for reading what is in it, a root too; the caller closes it.
+
+        Raises:
+            ContainmentError: If the path is not in the roots.
+            PathRefusedError: If there is a link on the way, or another user's folder.
+            UnreadableError: If there is no such folder, or it may not be read.
+        """
+        parts, depth = self._allowed(path, itself=True)
+        shown = Path("/", *parts)
+        with explaining(shown, writes=False):
+            passed = _walked(parts[:-1], depth)
+            try:
+                return ContainedFolder(shown, within=passed)
+            finally:
+                os.close(passed)
+
+    def open_outlet(self, path: Said, *, makes: bool = False) -> Outlet:
+        """Open the folder of a file that is to be written; the caller closes it.
+
+        Args:
+            path: The file.
+            makes: Whether folders that are missing below the root are made, for their owner only.
+
+        Raises:
+            ContainmentError: If the path is not in the roots.
+            PathRefusedError: If there is a link on the way, or another user's folder.
+            TargetError: If there is no such folder, or it may not be used.
+        """
+        parts, depth = self._allowed(path)
+        shown = Path("/", *parts)
+        with explaining(shown, writes=True):
+            passed = _walked(parts[:-1], depth, makes=makes)
+            try:
+                folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=passed)
+            finally:
+                os.close(passed)
+            return Outlet(folder, shown, strict=True)
+
+    def _allowed(self, path: Said, *, itself: bool = False) -> tuple[_Parts, int]:
+        """Return the parts of a path, absolute, and how many of them are the root's."""
+        text, parts = _words(path)
+        if not text.startswith("/"):
+            parts = (*_here(text), *parts)
+        if parts[:1] and parts[0] in _SYSTEM:
+            raise ContainmentError("a path must not be inside a system folder", file=text)
+        depth = 0
+        for roots in self._lists:
+            above = [root for root in roots if _is_in(parts, root) or (itself and parts == root)]
+            if not above:
+                raise self._refusal(text)
+            depth = max(depth, min(map(len, above)))
+        return parts, depth
+
+    def _refusal(self, text: str) -> ContainmentError:
+        if not all(self._lists):
+            return ContainmentError("no folder is allowed: the list of roots is empty", file=text)
+        roots = [Path("/", *root) for roots in self._lists for root in roots]
+        shown = tuple(dict.fromkeys(map(str, roots)))
+        return ContainmentError("the path is outside the allowed folders", file=text, roots=shown)
+
+
+def absolute_root(said: Said) -> Said:
+    """Return a root of a call from ``/``: a relative one is below the current folder.
+
+    What an operator sets has to be absolute, since nobody sees in which folder a server runs.
+    """
+    text: str | bytes = os.fspath(said)
+    if isinstance(text, bytes) or not text or text.startswith("/"):
+        return said
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    return "/" + "/".join((*_here(text), *parts))
+
+
+def refuse_control(path: Said) -> None:
+    """Refuse a path with a control character in it, wherever it may lead.
+
+    Raises:
+        ContainmentError: If there is one.
+    """
+    shown = os.fsdecode(path)
+    if found := _CONTROL.search(shown):
+        raise ContainmentError(
+            f"a path cannot contain the character U+{ord(found[0]):04X}", file=ascii(shown)
+        )
+
+
+def _root(said: Said) -> _Parts:
+    text, parts = _words(said)
+    if not text.startswith("/"):
+        raise ContainmentError(
+            "a root must be an absolute path",
+            file=repr(text),
+            hint="Write the full path, starting with /.",
+        )
+    if parts[:1] and parts[0] in _SYSTEM:
+        raise ContainmentError("a system folder cannot be a root", file=text)
+    return parts
+
+
+def _words(said: Said) -> tuple[str, _Parts]:
+    """Return a path as text, and its parts, each of them fit to be one plain name."""
+    text = os.fspath(said)
+    if not isinstance(text, str):
+        raise ContainmentError("a path must be text", file=repr(said))
+    if odd := _ODD.search(text):
+        raise ContainmentError(
+            f"a path cannot contain the character U+{ord(odd[0]):04X}", file=ascii(text)
+        )
+    parts = tuple(part for part in text.split("/") if part not in {"", "."})
+    if not parts and not text.startswith("/"):
+        raise ContainmentError("a path must have a name", file=repr(text))
+    try:
+        if parts:
+            parts_of(parts)
+    except PathRefusedError as error:
+        raise ContainmentError(error.message, file=text[:200]) from None
+    for part in parts:
+        if part.startswith("~"):
+            raise ContainmentError("a path cannot contain ~: it is not expanded", file=text)
+        if part.strip() != part or part.endswith("."):
+            raise ContainmentError(
+                "a path segment cannot begin with a space, nor end with a space or dot",
+                file=repr(text),
+            )
+    return text, parts
+
+
+def _here(text: str) -> _Parts:
+    """Return the parts of the current folder, of which the system knows no links."""
+    try:
+        return tuple(part for part in os.getcwd().split("/") if part)  # noqa: PTH109 - no Path
+    except OSError:
+        raise ContainmentError("the current folder no longer exists", file=text) from None
+
+
+def _is_in(parts: _Parts, root: _Parts) -> bool:
+    return len(parts) > len(root) and parts[: len(root)] == root
+
+
+def _walked(parts: _Parts, depth: int, *, makes: bool = False) -> int:
+    """Return the descriptor of a folder, of use for opening what is in it.
+
+    Args:
+        parts: Its path from ``/``.
+        depth: How many of them are the root's; from there on, nobody else may write.
+        makes: Whether what is missing from there on is made.
+    """
+    path = Path("/")
+    handle = open_folder(path, passing=True)
+    try:
+        for number, part in enumerate(("", *parts)):
+            if part:
+                path /= part
+                if makes and number > depth:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, 0o700, dir_fd=handle)
+                below = open_folder(path, within=handle, passing=True)
+                os.close(handle)
+                handle = below
+            if number >= depth:
+                _refuse_shared(os.fstat(handle), path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _refuse_shared(found: os.stat_result, path: Path) -> None:
+    """Refuse a folder in which another user could exchange our files."""
+    if found.st_uid not in {0, os.geteuid()}:
+        raise PathRefusedError(
+            f"this folder belongs to another user (uid {found.st_uid}; ours is {os.geteuid()})",
+            file=str(path),
+            hint="Use one that belongs to the user this runs as.",
+        )
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        raise PathRefusedError(
+            "every user may write in this folder",
+            file=str(path),
+            hint="Remove that permission (chmod o-w), or use another folder.",
+        )

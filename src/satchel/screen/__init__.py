@@ -1,1 +1,0 @@
-"""What is in a text that should not travel: secrets, recognised and replaced."""

@@ -1,0 +1,513 @@
+"""Which memories are screened for instructions when they are provided as context."""
+
+import base64
+import binascii
+import codecs
+import re
+
+# ruff: noqa: RUF001 - lookalikes are what it is about
+import unicodedata
+from collections.abc import Callable, Iterator
+
+# ruff: noqa: RUF001 - both bars
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+from urllib.parse import unquote
+
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.values import Component, TrustClass
+
+Enforce = Literal["outside", "all", "shapes", "nothing"]
+
+
+_FILE = Path(__file__).parent / "data" / "imperatives.txt"
+_HEADING = re.compile(r"\[([a-z ]+)\]")
+_DEFINED = re.compile(r"([a-z]+) = (.+)")
+_USED = re.compile(r"<([a-z]+)>")
+
+_WORDS = re.compile(r"~ (.+)")
+_WORDS_ONLY = bytes(one if chr(one).isalnum() else ord(" ") for one in range(256))
+_KEY = 4
+"""Characters of the beginning of a word by which phrases are found."""
+
+STEMS = (
+    *("ignor", "disregard", "forget", "instruc", "prompt", "reveal", "restrict", "system"),
+    *("assistant", "api", "password", "secret", "send", "call ", "delete", "append", "from now"),
+    "you are",
+)
+"""One of these is in whatever text is worth a closer look, if that may be nothing but noise."""
+
+
+class Phrase(NamedTuple):
+    """An expression, and words of which one is in whatever it matches."""
+
+    says: str
+    pattern: re.Pattern[str]
+    words: tuple[str, ...]
+
+    def is_in(self, seen: str) -> bool:
+        """Tell whether a folded text has it."""
+        if self.words and not any(map(seen.__contains__, self.words)):
+            return False
+        return self.pattern.search(seen) is not None
+
+
+def imperatives_in(seen: str) -> list[str]:
+    """Return what a folded text tells a model to do; empty for nothing."""
+    some = list(range(len(phrases())))
+    if seen.isascii():
+        found = {word[:_KEY] for word in seen.encode().translate(_WORDS_ONLY).split()}
+        begun = _begun()
+        some = sorted({number for key in found & begun.keys() for number in begun[key]})
+    return list(
+        dict.fromkeys(one.says for one in map(phrases().__getitem__, some) if one.is_in(seen))
+    )
+
+
+def may_tell(seen: str) -> bool:
+    """Tell whether a text that may be nothing but noise is worth a closer look."""
+    return any(map(seen.__contains__, STEMS))
+
+
+@cache
+def phrases() -> tuple[Phrase, ...]:
+    """Return all phrases, in the order of their headings."""
+    defined, found = dict[str, str](), dict[str, list[Phrase]]()
+    says, words = "", tuple[str, ...]()
+    for row in _FILE.read_text("utf-8").splitlines():
+        if not row or row.startswith("#"):
+            continue
+        if heading := _HEADING.fullmatch(row):
+            says = heading[1]
+            found.setdefault(says, [])
+        elif not found and (definition := _DEFINED.fullmatch(row)):
+            defined[definition[1]] = _filled(definition[2], defined)
+        elif required := _WORDS.fullmatch(row):
+            words = tuple(required[1].split("|"))
+        else:
+            found[says].append(Phrase(says, re.compile(_filled(row, defined)), words))
+            words = ()
+    return tuple(one for those in found.values() for one in those)
+
+
+@cache
+def _begun() -> dict[bytes, list[int]]:
+    """Return which phrases a text may have by how a word in it begins.
+
+    Phrases without words are of other scripts.
+    """
+    found = dict[bytes, list[int]]()
+    for number, phrase in enumerate(phrases()):
+        for word in phrase.words:
+            if word.isascii():
+                begins = word.encode().translate(_WORDS_ONLY).split()[0]
+                found.setdefault(begins[:_KEY], []).append(number)
+    return found
+
+
+def _filled(text: str, defined: dict[str, str]) -> str:
+    return _USED.sub(lambda one: defined.get(one[1], one[0]), text)
+
+
+_LONGEST = 1 << 14
+"""Characters in which encoded parts are looked for, from the start."""
+
+_MOST = 16
+"""Encoded parts of each sort that are decoded."""
+
+_PRINTABLE = 0.85
+_LEAST = 8
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,4096}={0,2}")
+_BASE32 = re.compile(r"\b[A-Z2-7]{24,4096}={0,6}")
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]?){12,4096}")
+_BINARY = re.compile(r"(?:[01]{8}\s*){4,}")
+_MORSE = re.compile(r"(?:[.\-]{1,6}[ /]+){8,}[.\-]{1,6}")
+_ASCII85 = re.compile(r"<~(.{8,}?)~>", re.DOTALL)
+_BASE85 = re.compile(r"[0-9A-Za-z!#$%&()*+\-;<=>?@^_`{|}~]{40,4096}")
+_ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}){4,}")
+_PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
+_SPACED = re.compile(r"\b(?:[^\W\d_] ){3,}[^\W\d_]\b")
+_TAGGED = re.compile("[\U000e0020-\U000e007e]{4,}")
+
+_LEAST_TOKEN = 16
+_HEX_ONLY = bytes(ord("h") if chr(one) in "0123456789abcdefABCDEF" else 32 for one in range(256))
+_MORSE_ONLY = bytes(ord("m") if chr(one) in ".-" else 120 for one in range(256))
+_LETTERS_ONLY = bytes(
+    one if one == ord(" ") else ord("l") if chr(one).isalpha() else 120 for one in range(256)
+)
+_ROTATED = tuple(codecs.encode(one, "rot13") for one in STEMS)
+_BACKWARDS = tuple(one[::-1] for one in STEMS)
+
+_LETTERS = (
+    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .--"
+    " -..- -.-- --.."
+)
+_CODE = dict(zip(_LETTERS.split(" "), "abcdefghijklmnopqrstuvwxyz", strict=True))
+
+
+def hidden_in(text: str) -> Iterator[str]:
+    """Yield what may be hidden in a text, as texts; most of ordinary text gives nothing."""
+    some = text[:_LONGEST]
+    if some.isascii() and not _may_hide(some):
+        return
+    for pattern, decode in _WAYS:
+        for number, found in enumerate(pattern.finditer(some)):
+            if number == _MOST:
+                break
+            said = _decoded(decode, found.group())
+            if said:
+                yield said
+    if len(_PERCENT.findall(some)) > 1:
+        yield unquote(some)
+    if _ESCAPED.search(some):
+        yield _ESCAPED.sub(lambda one: _unescaped(one.group()), some)
+    if _SPACED.search(some):
+        yield _SPACED.sub(lambda one: one.group().replace(" ", ""), some)
+
+
+def _may_hide(text: str) -> bool:
+    """Tell whether there can be an encoded part in an ASCII text; looks much faster than patterns.
+
+    Each condition holds wherever the pattern of that sort has a match.
+    """
+    if max(map(len, text.split()), default=0) >= _LEAST_TOKEN:
+        return True  # base 64, 32 and 85
+    if text.count("%") > 1 or "<~" in text or "\\u" in text or "\\x" in text:
+        return True
+    raw = text.encode()
+    return (
+        b"h" * 24 in raw.translate(_HEX_ONLY, b" \t\n\r\v\f\x1c\x1d\x1e\x1f:")  # and binary
+        or b"m" * 9 in raw.translate(_MORSE_ONLY, b" /")
+        or b"l l l l" in raw.translate(_LETTERS_ONLY)
+    )
+
+
+def turned(seen: str) -> Iterator[str]:
+    """Yield a folded text read otherwise, where that may tell something.
+
+    That is with letters moved by thirteen, and from its end.
+    """
+    some = seen[:_LONGEST]
+    if any(map(some.__contains__, _ROTATED)):
+        yield codecs.encode(some, "rot13")
+    if any(map(some.__contains__, _BACKWARDS)):
+        yield some[::-1]
+
+
+def _decoded(decode: Callable[[str], bytes | str], found: str) -> str:
+    try:
+        raw = decode(found)
+    except (ValueError, binascii.Error, KeyError):
+        return ""
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+    shown = sum(one.isprintable() or one in "\n\t" for one in text) - text.count("\ufffd")
+    return text if len(text) >= _LEAST and shown / len(text) >= _PRINTABLE else ""
+
+
+def _base64(found: str) -> bytes:
+    plain = found.rstrip("=").replace("-", "+").replace("_", "/")
+    plain = plain[: len(plain) // 4 * 4 + (len(plain) % 4 if len(plain) % 4 > 1 else 0)]
+    return base64.b64decode(plain + "=" * (-len(plain) % 4))
+
+
+def _base32(found: str) -> bytes:
+    plain = found.rstrip("=")
+    return base64.b32decode(plain + "=" * (-len(plain) % 8))
+
+
+def _hex(found: str) -> bytes:
+    digits = re.sub(r"[\s:]", "", found)
+    return bytes.fromhex(digits[: len(digits) // 2 * 2])
+
+
+def _binary(found: str) -> bytes:
+    return bytes(int(one, 2) for one in re.findall("[01]{8}", found))
+
+
+def _morse(found: str) -> str:
+    words = re.split(r"\s*/\s*", found)
+    return " ".join("".join(_CODE.get(one, "") for one in word.split()) for word in words)
+
+
+def _ascii85(found: str) -> bytes:
+    return base64.a85decode(found[2:-2])
+
+
+def _base85(found: str) -> bytes:
+    return base64.b85decode(found)
+
+
+def _tagged(found: str) -> str:
+    return "".join(chr(ord(one) - 0xE0000) for one in found)
+
+
+def _unescaped(found: str) -> str:
+    return "".join(
+        chr(int(one, 16))
+        for one in re.findall(r"\\u([0-9a-fA-F]{4})|\\x[0-9a-fA-F]{2}", found)
+        if one
+    )
+
+
+_WAYS: tuple[tuple[re.Pattern[str], Callable[[str], bytes | str]], ...] = (
+    (_BASE64, _base64),
+    (_BASE32, _base32),
+    (_HEX, _hex),
+    (_BINARY, _binary),
+    (_MORSE, _morse),
+    (_ASCII85, _ascii85),
+    (_BASE85, _base85),
+    (_TAGGED, _tagged),
+)
+
+
+_LIKE = {
+    "а": "a", "ɑ": "a", "α": "a", "Α": "a", "А": "a", "Ꭺ": "a", "@": "a", "4": "a",
+    "В": "b", "Β": "b", "Ᏼ": "b", "в": "b",
+    "с": "c", "С": "c", "ϲ": "c", "Ꮯ": "c",
+    "ԁ": "d", "Ꭰ": "d", "ɗ": "d",
+    "е": "e", "Е": "e", "Ε": "e", "ε": "e", "є": "e", "Ꭼ": "e", "3": "e", "ё": "e",
+    "ɡ": "g", "Ԍ": "g", "Ꮐ": "g",
+    "һ": "h", "Н": "h", "Η": "h", "Ꮋ": "h", "н": "h",
+    "і": "i", "І": "i", "Ι": "i", "ι": "i", "ı": "i", "Ꭵ": "i", "1": "i", "!": "i",
+    "ј": "j", "Ј": "j", "Ꭻ": "j",
+    "К": "k", "Κ": "k", "κ": "k", "к": "k", "Ꮶ": "k",
+    "ӏ": "l", "Ӏ": "l", "ⅼ": "l", "Ꮮ": "l",
+    "М": "m", "Μ": "m", "м": "m", "Ꮇ": "m",
+    "Ν": "n", "п": "n", "ո": "n",
+    "о": "o", "О": "o", "Ο": "o", "ο": "o", "σ": "o", "օ": "o", "0": "o", "Ꮎ": "o",
+    "р": "p", "Р": "p", "Ρ": "p", "ρ": "p", "Ꮲ": "p",
+    "ԛ": "q",
+    "г": "r", "Ꭱ": "r", "Ꮢ": "r",
+    "ѕ": "s", "Ѕ": "s", "Ꮪ": "s", "5": "s", "$": "s",
+    "т": "t", "Т": "t", "Τ": "t", "τ": "t", "Ꭲ": "t", "7": "t",
+    "ս": "u", "υ": "u", "μ": "u",
+    "ν": "v", "ѵ": "v", "Ꮩ": "v",
+    "ԝ": "w", "ѡ": "w", "Ꮃ": "w",
+    "х": "x", "Х": "x", "Χ": "x", "χ": "x",
+    "у": "y", "У": "y", "Υ": "y", "γ": "y", "Ү": "y", "ү": "y",
+    "Ζ": "z", "Ꮓ": "z",
+}  # fmt: skip
+_CHEROKEE = "\u13a0"
+_CYRILLIC_AND_SO_ON = {
+    ord(form): other
+    for one, other in _LIKE.items()
+    if not one.isascii()
+    # Small letters of Cherokee look like its large ones, and folding turns them into those.
+    for form in ((one, one.lower()) if one >= _CHEROKEE else (one,))
+}
+_DIGITS_TOO = {ord(one): other for one, other in _LIKE.items() if one.isascii()}
+_UNSEEN = frozenset({"Cf", "Cc", "Mn", "Me", "Co", "Cn"})
+_KEPT = "\n\t\r"
+
+
+@lru_cache(maxsize=1 << 14)
+def is_unseen(character: str) -> bool:
+    """Tell whether a character shows nothing of its own; line ends and tabs do."""
+    if character.isascii():
+        return character not in _KEPT and not character.isprintable()
+    return unicodedata.category(character) in _UNSEEN or character in _FILLERS
+
+
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5")
+
+
+def folded(text: str) -> str:
+    """Return a text folded to plain small letters where it looks like them."""
+    if not text.isascii():
+        seen = "".join(one for one in text if not is_unseen(one))
+        text = unicodedata.normalize("NFKD", seen).translate(_CYRILLIC_AND_SO_ON)
+        text = "".join(one for one in text if unicodedata.category(one) != "Mn")
+    return text.casefold()
+
+
+_RUN = re.compile(r"(.)\1{7,}")
+_LEAST_RUN = 8
+
+
+def looked_through(text: str) -> str:
+    """Return a text folded, for patterns to be looked for in: spaces single, no long runs.
+
+    So that no text makes a pattern try very long.
+    """
+    rows = (" ".join(row.split()) for row in folded(text).splitlines())
+    return _without_runs("\n".join(row for row in rows if row))
+
+
+def letters_for_digits(seen: str) -> str:
+    """Return a folded text with digits and signs as the letters they stand for."""
+    return _without_runs(seen.translate(_DIGITS_TOO))
+
+
+def _without_runs(text: str) -> str:
+    if text.isascii():  # much faster than the pattern: neighbours that are equal give 0
+        number = int.from_bytes(text.encode())
+        differences = (number ^ (number >> 8)).to_bytes(len(text))
+        if bytes(_LEAST_RUN - 1) not in differences:
+            return text
+    return _RUN.sub(r"\1\1\1\1\1\1", text)
+
+
+_TEMPLATE = re.compile(
+    r"<\s*[|｜]\s*/?[\w▁ -]{1,40}[|｜]\s*>"
+    r"|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys\s*>>|<\s*(?:start|end)_of_turn\s*>|<\s*/\s*s\s*>"
+    r"|<\s*/?\s*(?:system|assistant|developer)(?:[_ -]?(?:prompt|message|instructions?))?\s*>"
+)
+_CLOSING = re.compile(
+    r"<\s*/\s*(?:user|human|untrusted|document|context|instructions?|memory|data|tool_result"
+    r"|retrieved|search_results?|information)\s*>"
+)
+_BOUNDARY = re.compile(
+    r"[\[<]\s*/?\s*pam\s*:|[\[<]\s*/?\s*(?:memory|semantic|episodic|procedural|working|identity)"
+    r"(?:\s+\w+)?[\s-]+\d{9}\s*[\]>]"
+)
+_HEADER = re.compile(
+    r"(?:^|\n|[\"'`>\]])[\s>*_#`~|/\-=\[({<!+.]*"
+    r"(?:system|assistant|developer)(?:[ _-]?(?:note|prompt|message|override|instructions?|alert))?"
+    r"[\s*_`~\])}>]*[:\uff1a]"
+)
+_TITLE = re.compile(
+    r"(?:^|\n)\s*#{2,}\s*(?:(?:new|updated|system)\s+)?(?:instructions?|system|prompt)\s*(?::|#|\n|$)"
+    r"|(?:^|\n)\W{3,40}(?:end|begin|start)\s+(?:of\s+)?(?:the\s+)?(?:user|system|document|context|prompt|"
+    r"input|instructions?)\b[^\n]{0,40}"
+    r"|\[\s*(?:system|admin|developer|override)(?:\s+(?:note|message|prompt|override))?\s*\]"
+    r"|\bsystem\s+(?:note|override|prompt\s+update)\s*[:\uff1a]"
+)
+_TAGS = re.compile("[\U000e0001-\U000e007f]")
+_EMOJI_TAGS = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{2,6}\U000e007f")
+_OVERRIDES = re.compile("[\u202d\u202e]")
+_SPLIT = re.compile(r"[^\W\d_][\u200b\u2060\ufeff\u00ad\u180e]+[^\W\d_]")
+_SPLITS = 3
+_LONGEST_SHAPE = 1 << 16
+
+_TELLING = ("system", "assistant", "developer", "<", "[", "#")
+_EDGES = ("end", "begin", "start")
+_EDGE = re.compile(r"\W{3}\s*(?:end|begin|start)")
+
+
+def may_have_shape(body: str) -> bool:
+    """Tell whether a record's JSON is worth a closer look; most of it is not, and this is cheap."""
+    text = body.replace("\\n", "\n")
+    return not text.isascii() or _may_have_shape(text.casefold())
+
+
+def _may_have_shape(seen: str) -> bool:
+    """Tell whether a folded text is worth a closer look."""
+    if any(map(seen.__contains__, _TELLING)):
+        return True
+    return any(map(seen.__contains__, _EDGES)) and _EDGE.search(seen) is not None
+
+
+def shapes_in(text: str) -> list[str]:
+    """Return what marks a text has that no memory has; empty for none."""
+    found = [] if text.isascii() else _unseen_in(text)
+    seen = looked_through(text)
+    if not _may_have_shape(seen):
+        return found
+    for name, pattern in (
+        ("a token of a chat template", _TEMPLATE),
+        ("a tag that ends a part of a prompt", _CLOSING),
+        ("a boundary of recalled memory", _BOUNDARY),
+        ("a line that speaks as the system or the assistant", _HEADER),
+        ("a heading of a prompt", _TITLE),
+    ):
+        if pattern.search(seen):
+            found.append(name)
+    return found
+
+
+def _unseen_in(text: str) -> list[str]:
+    """Return the marks that are made of what cannot be seen."""
+    found = list[str]()
+    if _TAGS.search(_EMOJI_TAGS.sub("", text)):
+        found.append("invisible tags")
+    if _OVERRIDES.search(text):
+        found.append("text that is written backwards")
+    if len(_SPLIT.findall(text[:_LONGEST_SHAPE])) >= _SPLITS:
+        found.append("words split by what cannot be seen")
+    return found
+
+
+PROMOTED_ONLY = frozenset({Component.IDENTITY.value, Component.PROCEDURAL.value})
+"""Components that tell an agent who it is and what to do."""
+
+FROM_OUTSIDE = frozenset({TrustClass.EXTERNAL, TrustClass.IMPORTED})
+
+_START, _END = 12_000, 4_000
+"""Characters of a text that are looked through for imperatives: its start and its end."""
+
+_JUDGED = frozenset({"quarantined", "released"})
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Why a memory is held back; empty for one that is shown."""
+
+    reasons: tuple[str, ...] = ()
+    needs_promotion: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons) or self.needs_promotion
+
+
+SHOWN = Judgement()
+
+
+def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enforce) -> list[str]:
+    """Return why a text is not what its block is for; empty where it is.
+
+    Args:
+        text: All that a memory says.
+        component: The type of its block.
+        trust: How far it is trusted.
+        enforce: ``shapes``: what no memory looks like, from anybody; ``outside``: and imperatives
+            from outside; ``all``: and imperatives from anybody; ``nothing``.
+    """
+    if enforce == "nothing":
+        return []
+    found = [f"shape: {one}" for one in shapes_in(text)]
+    is_asked = enforce == "all" or (enforce == "outside" and trust in FROM_OUTSIDE)
+    if is_asked and (component not in PROMOTED_ONLY or trust in FROM_OUTSIDE):
+        found += [f"imperative: {one}" for one in told_by(text)]
+    return found
+
+
+def told_by(text: str) -> list[str]:
+    """Return what a text tells a model to do: plainly, in disguise, or encoded."""
+    some = text if len(text) <= _START + _END else f"{text[:_START]}\n{text[-_END:]}"
+    seen = looked_through(some)
+    found = imperatives_in(seen)
+    if found:
+        return found
+    letters = letters_for_digits(seen)
+    otherwise = [letters, *turned(seen), *(looked_through(one) for one in hidden_in(some))]
+    for one in otherwise:
+        if one != seen and may_tell(one):
+            found = imperatives_in(one)
+            if found:
+                return [f"{name} (hidden)" for name in found]
+    return []
+
+
+def judged(view: View, logged: Logged, text: str, trust: TrustClass, enforce: Enforce) -> Judgement:
+    """Return whether a memory may be shown.
+
+    What somebody released is not held back again; who vouches for it is another question.
+    """
+    component = logged.record.type
+    if component in PROMOTED_ONLY and trust in FROM_OUTSIDE:
+        return Judgement(needs_promotion=True)
+    reasons = reasons_against(text, component, trust, enforce)
+    if reasons and not is_released(view, logged):
+        return Judgement(tuple(reasons))
+    return SHOWN
+
+
+def is_released(view: View, logged: Logged) -> bool:
+    """Tell whether the last that was said of a memory's quarantine is that it is released."""
+    states = [one.state for one in view.said(logged) if one.state in _JUDGED]
+    return bool(states) and states[-1] == "released"

@@ -1,0 +1,263 @@
+"""Redacting a record: values replaced by tokens that say what stood there.
+
+What tells which record it is and whose (id, type, parents, times, scope, origin) stays, unless a
+member is named by its pointer; what is found there is told. Source: docs/spec/7, 7.2.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from satchel.errors import UsageError
+from satchel.model.entries import TIMES
+from satchel.screening.personal import KINDS as PERSONAL
+from satchel.screening.personal import personal_data
+from satchel.screening.secrets import KINDS as SECRETS
+from satchel.screening.secrets import Secret, Tokens, find_secrets
+from satchel.screening.vendors import Found
+
+KINDS: dict[str, str] = {**PERSONAL, **{name: SECRETS[name] for name in SECRETS}}
+"""What can be looked for, and its title."""
+
+TEXT = "text"
+"""Kind of what was named by its words, or by its place in the record."""
+
+MOST_FIELDS = 1_024
+"""Values of one memory that are replaced at most."""
+
+People = Callable[[Sequence[str]], list[str]]
+
+Detector = Callable[[str], Iterable[Found]]
+"""Finds personal data in a text, in any order and on top of each other, by ``KINDS``."""
+
+_STAYS = frozenset({"id", "nonce", "type", "parent_ids", "source_event_ids", *TIMES})
+_IDENTIFIES = frozenset({"scope", "sources", "origin", "kind", "actor", "event_type"})
+_AS_WRITTEN = "as_written"
+_MOST_TEXTS, _LEAST_NUMBER, _DEEPEST = 256, 10**6, 64
+_PERSON = frozenset({"person", "per", "people", "human", "user"})
+_RANK = {kind: rank for rank, kind in enumerate([TEXT, *KINDS])}
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One value that was replaced, or that is of a kind and stays; never the value itself."""
+
+    kind: str
+    field: str
+    """JSON pointer of the value, or of the member whose key it is in."""
+
+    number: int
+    kept: bool = False
+    """It tells which record it is, or whose, so it stays."""
+
+
+class Redacting:
+    """What is to be replaced.
+
+    Args:
+        kinds: Kinds of ``KINDS``; all when empty and nothing else is named.
+        texts: Words that are replaced wherever they stand by themselves, in any case.
+        fields: JSON pointers of members that are replaced as a whole.
+        people: Finds names of people in texts, beyond what their form tells.
+        detectors: Find what our own rules do not.
+
+    Raises:
+        UsageError: If a kind is unknown, a pointer is none, or names what has to stay.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        fields: Sequence[str] = (),
+        people: People | None = None,
+        detectors: Sequence[Detector] = (),
+    ) -> None:
+        if unknown := [kind for kind in kinds if kind not in KINDS]:
+            raise UsageError(
+                f"not a kind of personal data or secret: {unknown[0][:40]!r}",
+                field="kind",
+                hint=f"Choose from: {', '.join(KINDS)}.",
+            )
+        if len(texts) > _MOST_TEXTS or any(not text.strip() for text in texts):
+            raise UsageError(f"1 to {_MOST_TEXTS} non-empty texts are allowed", field="text")
+        for field in fields:
+            first = field.split("/")[1] if field.startswith("/") else ""
+            if not first or first in _STAYS:
+                raise UsageError(
+                    f"this member cannot be redacted: {field[:80]!r}",
+                    field="field",
+                    hint="Write a JSON pointer such as /text or /metadata/phone.",
+                )
+        named = bool(texts or fields)
+        self.kinds = frozenset(kinds) if kinds or named else frozenset(KINDS)
+        self.texts = tuple(texts)
+        self.fields = frozenset(fields)
+        self.people = people
+        self.detectors = (personal_data, *detectors)
+
+    def form(self, value: dict[str, Any]) -> tuple[dict[str, Any], list[Replaced]]:
+        """Return the redacted form of a record, which has no nonce, and what was replaced.
+
+        Where nothing is, the record itself is returned. In the form nothing of that sort is found
+        any more, but for what was kept.
+
+        Raises:
+            UsageError: If it is nested too deep.
+        """
+        walk = _Walk(self, value)
+        form = {name: walk.member(name, part) for name, part in value.items() if name != "nonce"}
+        if not any(not one.kept for one in walk.found):
+            return value, walk.found
+        return form, walk.found
+
+
+class _Walk:
+    """One way through a record."""
+
+    def __init__(self, asked: Redacting, value: dict[str, Any]) -> None:
+        self.found: list[Replaced] = []
+        self._asked = asked
+        self._tokens = Tokens(_texts_in(value))
+        texts = list(asked.texts)
+        if "name" in asked.kinds:
+            texts += _people(value)
+            if asked.people is not None:
+                texts += asked.people([text for text in _texts_in(value) if " " in text])
+        self._words = _pattern(texts)
+        self._own = frozenset(text.casefold() for text in asked.texts)
+
+    def member(self, name: str, part: Any) -> Any:
+        """Return a member of the record as its form has it."""
+        if name in _STAYS:
+            return part
+        pointer = f"/{_escaped(name)}"
+        if name == "origin" and isinstance(part, dict):
+            return {
+                key: self._value(one, f"{pointer}/{_escaped(key)}", key, kept=key != _AS_WRITTEN)
+                for key, one in part.items()
+            }
+        return self._value(part, pointer, name, kept=name in _IDENTIFIES)
+
+    def _value(self, value: Any, at: str, name: str | None, *, kept: bool, depth: int = 1) -> Any:
+        if depth > _DEEPEST:
+            raise UsageError(f"a value is nested more than {_DEEPEST} deep", field=at[:80])
+        if at in self._asked.fields:
+            return self._whole(value, at)
+        if isinstance(value, str):
+            return self._text(value, at, name, kept=kept)
+        if isinstance(value, dict):
+            return self._object(value, at, kept=kept, depth=depth)
+        if isinstance(value, list):
+            return [
+                self._value(part, f"{at}/{place}", name, kept=kept, depth=depth + 1)
+                for place, part in enumerate(value)
+            ]
+        if type(value) is int and depth > 1 and abs(value) >= _LEAST_NUMBER:
+            text = self._text(str(value), at, name, kept=kept)
+            return value if text == str(value) else text
+        return value
+
+    def _whole(self, value: Any, at: str) -> Any:
+        """Return a token in the place of a member that was named; a list has one for each."""
+        if isinstance(value, list):
+            return [self._whole(part, at) for part in value]
+        if isinstance(value, dict):
+            return {name: self._whole(part, at) for name, part in value.items()}
+        text = value if isinstance(value, str) else str(value)
+        if not text:
+            return value
+        return self._replaced(text, [Secret(TEXT, 0, len(text))], at)
+
+    def _object(self, value: dict[str, Any], at: str, *, kept: bool, depth: int) -> dict[str, Any]:
+        out = {}
+        for key, part in value.items():
+            new = self._text(key, f"{at}/{_escaped(key)}" if kept else at, None, kept=kept)
+            place = f"{at}/{_escaped(new)}"
+            if f"{at}/{_escaped(key)}" in self._asked.fields:
+                out[new] = self._whole(part, place)
+            else:
+                out[new] = self._value(part, place, key, kept=kept, depth=depth + 1)
+        return out
+
+    def _text(self, text: str, at: str, name: str | None, *, kept: bool) -> str:
+        found = list(self._finds(text, name))
+        if not found:
+            return text
+        if kept:
+            for one in found:
+                number = self._tokens.number(one, text)
+                self.found.append(Replaced(kind=one.kind, field=at, number=number, kept=True))
+            return text
+        return self._replaced(text, found, at)
+
+    def _replaced(self, text: str, found: list[Secret], at: str) -> str:
+        for one in found:
+            number = self._tokens.number(one, text)
+            self.found.append(Replaced(kind=one.kind, field=at, number=number))
+        return self._tokens.replace(text, found)
+
+    def _finds(self, text: str, name: str | None) -> Iterator[Secret]:
+        """Yield what is found in a text, in order and apart; a token of before is left alone."""
+        kinds, found = self._asked.kinds, list[Found]()
+        hidden = _token.sub(lambda one: "\0" * len(one[0]), text)
+        if self._words is not None:
+            for match in self._words.finditer(hidden):
+                kind = TEXT if match[0].casefold() in self._own else "name"
+                found.append(Found(match.start(), match.end(), kind))
+        for detector in self._asked.detectors:
+            found += [one for one in detector(hidden) if one.kind in kinds]
+        if kinds & SECRETS.keys():
+            for secret in find_secrets(hidden, name):
+                if secret.kind in kinds:
+                    found.append(Found(secret.start, secret.end, secret.kind))
+        merged: list[Found] = []
+        for one in sorted(found):
+            if merged and one.start < merged[-1].end:
+                last = merged[-1]
+                kind = min(last.kind, one.kind, key=_RANK.__getitem__)
+                merged[-1] = Found(last.start, max(last.end, one.end), kind)
+            else:
+                merged.append(one)
+        yield from (Secret(one.kind, one.start, one.end) for one in merged)
+
+
+_token = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:[0-9]{1,9}\]")
+
+
+def _pattern(texts: Sequence[str]) -> re.Pattern[str] | None:
+    """Return what finds texts that stand by themselves; the longest first."""
+    if not texts:
+        return None
+    words = sorted({text.strip() for text in texts}, key=len, reverse=True)[:_MOST_TEXTS]
+    return re.compile(rf"(?i)(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)")
+
+
+def _people(value: dict[str, Any]) -> list[str]:
+    """Return the people that a record names among its entities."""
+    entities = value.get("entities")
+    return [
+        one["name"]
+        for one in (entities if isinstance(entities, list) else ())
+        if isinstance(one, dict)
+        and isinstance(one.get("name"), str)
+        and len(one["name"]) > 1
+        and str(one.get("entity_type", "")).lower() in _PERSON
+    ]
+
+
+def _texts_in(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield name
+            yield from _texts_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts_in(part)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,434 @@
+"""Secrets in a text: found, and replaced by a token that says what stood there.
+
+The rules are in the modules beside. What is certain wins over what is probable where two of them
+see the same place, and what they see together is one secret.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+from satchel.screening.obfuscation import seen
+from satchel.screening.personal import card_numbers
+from satchel.screening.prefilter import FOR_KEYS, FOR_PASSWORDS, has_name, may_hold_secret
+from satchel.screening.vendors import SHAPES, Found, is_stand_in, looks_random, vendor_secrets
+
+# What may follow within the same name: API_KEY_PROD, but not token_count.
+_REST = (
+    r"(?![_-]?(?:id|hash|file|path|length|len|policy|counts?|types?|name|ur[li]|expir\w*|ttl|hint"
+    r"|field|limits?|size|version|arn|ref|index|min|max|usage|format|at|in)(?![a-z]))"
+    r"(?:[_-][a-z0-9]{1,16}){0,3}(?![a-z0-9_])"
+)
+_NAME = rf"(?:(?P<password>{FOR_PASSWORDS})|(?P<key>{FOR_KEYS})){_REST}"
+_name = re.compile(f"(?i){_NAME}")
+_whole_name = re.compile(rf"(?i)(?P<before>[\w. -]{{0,40}}?){_NAME}").fullmatch
+_LOOSE = r"(?:\s(?:for|to|of|on|at|in)(?:\s[^\s:=\0]{1,30}){1,5}?)?"
+_joint = re.compile(
+    r"[\"'`\\]{0,2}\s{0,4}(?:(?::=|=>|->|={1,3}|:)\s{0,4}|は\s{0,2}:?\s{0,2}|은\s{0,2}|는\s{0,2}"
+    rf"|(?P<loose>(?i:{_LOOSE}\s{{1,2}}(?:is|was|ist|est|es|é)(?:\s(?:now|(?:set|reset|changed)\sto))?))"
+    r"\s{0,2}:?\s{1,4})"
+)
+# What ends a value without quotes; writing that needs no spaces does.
+_ENDS = r"^\s\"'`\\<>,;&\0\u3001-\u9fff\uac00-\ud7af"
+_value = re.compile(
+    r"\\?(?:\"(?P<double>[^\"\n\\\0]{1,512})\"|'(?P<single>[^'\n\\\0]{1,512})'"
+    r"|`(?P<ticks>[^`\n\\\0]{1,512})`"
+    rf"|[\"'`]?(?P<bare>(?:[{_ENDS}]++|&(?!\w{{1,32}}=))++))"
+)
+_bare = re.compile(rf"(?:[{_ENDS}]++|&(?!\w{{1,32}}=))*+")
+_LONGEST = 520  # one in quotes; one without is followed to its end, if its beginning is a secret
+_TRAILING = ".:)]}*_"
+_names_something_else = re.compile(
+    r"(?i)(?:public|next|page|continuation|prev|previous|cursor|sync|pad|eos|bos|unk|sep|cls|mask"
+    r"|stop|special|primary|foreign|sort|partition|cache|idempotency)[ _-]?$"
+).search
+_BEFORE = 24
+
+_not_a_password = re.compile(
+    r"\d{1,3}[+-]*[A-Za-z-]+"  # 8-characters
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address of mail
+    r"|[A-Za-z]+(?:-[A-Za-z]+)+"  # case-sensitive
+).fullmatch
+_not_a_key = re.compile(
+    r"(?:blake3|sha\d{1,3}|md5|did|urn|https?|file|s3|arn):.*"
+    r"|[./~].*"  # a path
+    r"|\d{4}-\d\d-\d\d.*",  # a time
+    re.DOTALL,
+).fullmatch
+_code = re.compile(
+    r"\$\{.*|\$[A-Z_][A-Z0-9_]*|\$[a-z_]+|\{.*|<.*|%[A-Z_]+%|%\(.*"  # filled in later
+    r"|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[].*"  # a call or a subscript
+    r"|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+",  # a dotted name
+    re.DOTALL,
+).fullmatch
+_ornament = re.compile(r"[!@#$%^*+=~|]").search
+_letter = re.compile(r"[^\W\d_]").search
+_digit = re.compile(r"\d").search
+_space = re.compile(r"[\s\0]").search
+_turns = re.compile(r"[A-Za-z][0-9]|[0-9][A-Za-z]")
+_SHORTEST_PASSWORD, _SHORTEST_LOOSE, _SHORTEST_KEY = 6, 7, 16
+_FEWEST_TURNS = 3
+_JUDGED = 128
+"""Characters of a long value that are looked at, so that a chain of names costs no more."""
+
+_credentials = re.compile(
+    r"://[^\s/?#:@\"'<>\0]{0,256}+:(?P<secret>[^\s/?#\"'<>\0]{1,512})@(?=[\w\[%$])"
+)
+_words_for_password = frozenset(
+    ("password", "passwd", "pass", "pwd", "passphrase", "secret", "token", "pw", "key")
+)
+_bearer = re.compile(
+    r"(?i:\bbearer)\s{1,4}(?P<secret>[A-Za-z0-9._~+/-]{0,40}?[A-Za-z0-9_-]{20,}+[A-Za-z0-9._~+/-]*+=*)"
+)
+_basic = re.compile(
+    r"(?i:\bauthorization)[\"'`\\]{0,2}\s{0,4}[:=]\s{0,4}[\"'`\\]{0,2}(?i:basic)\s{1,4}"
+    r"(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})"
+)
+_aws_secret = re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_aws_name = re.compile(
+    r"(?i)(?:secret[ _-]?access[ _-]?key|aws[ _-]?secret(?:[ _-]?key)?)"
+    r"[\"'`\\]{0,2}\s{0,4}(?:[:=]{1,2}>?|is|->)\s{0,4}[\"'`\\]{0,2}(?P<secret>[A-Za-z0-9/+]{40})"
+    r"(?![A-Za-z0-9/+])"
+)
+
+
+def named_secrets(text: str) -> Iterator[Found]:
+    """Yield values that a name in front of them says to be secret."""
+    at = 0 if has_name(text) else len(text)
+    while name := _name.search(text, at):
+        at = name.end()
+        joint = _joint.match(text, at)
+        value = joint and _value.match(text, joint.end(), joint.end() + _LONGEST)
+        if joint is None or value is None:
+            continue
+        is_key = name["key"] is not None
+        group = value.lastgroup or "bare"
+        judged = value[group][:_JUDGED]
+        if group == "bare":
+            judged = judged.rstrip(_TRAILING)
+        if _is_secret(judged, key=is_key, loose=joint["loose"] is not None):
+            before = text[max(0, name.start() - _BEFORE) : name.start()]
+            if is_key and _names_something_else(before):
+                continue
+            start, at = value.span(group)
+            if group == "bare":
+                at = _end_of_bare(text, start)
+            yield Found(start, at, "assigned-secret")
+
+
+def _end_of_bare(text: str, start: int) -> int:
+    """Return where a value without quotes ends."""
+    run = _bare.match(text, start)
+    return start + len(run[0].rstrip(_TRAILING)) if run else start
+
+
+@lru_cache(maxsize=4096)
+def names_secret(name: str) -> str | None:
+    """Return ``password`` or ``key`` when a member of this name holds a secret, else None."""
+    found = _whole_name(name)
+    if found is None or (found["key"] is not None and _names_something_else(found["before"])):
+        return None
+    return "key" if found["key"] is not None else "password"
+
+
+def is_named_secret(value: str, names: str) -> bool:
+    """Tell whether the value of a member is a secret, given what its name says."""
+    return _is_secret(value[:_JUDGED], key=names == "key", loose=False)
+
+
+def _is_secret(value: str, *, key: bool, loose: bool) -> bool:
+    """Tell whether a value with such a name is one, and not a word, a variable or a description."""
+    value = value.rstrip("!?")
+    if not (_letter(value) and (_digit(value) or (not key and _ornament(value)))):
+        return False
+    if key:
+        fits = len(_turns.findall(value)) >= _FEWEST_TURNS and len(value) >= _SHORTEST_KEY
+        other = _not_a_key
+    else:
+        fits = len(value) >= (_SHORTEST_LOOSE if loose else _SHORTEST_PASSWORD)
+        other = _not_a_password
+    if not fits or _space(value) or other(value) or _code(value):
+        return False
+    return looks_random(value) if key else not is_stand_in(value)
+
+
+def credentials_in_addresses(text: str) -> Iterator[Found]:
+    """Yield the passwords in addresses: ``scheme://user:password@host``."""
+    if "://" in text and "@" in text:
+        for found in _credentials.finditer(text):
+            secret = found["secret"]
+            if (
+                secret.lower() not in _words_for_password
+                and not is_stand_in(secret)
+                and not _code(secret)
+            ):
+                yield Found(*found.span("secret"), "url-password")
+
+
+def credentials_in_headers(text: str) -> Iterator[Found]:
+    """Yield what stands after ``Bearer`` and ``Basic``."""
+    low = text.lower()
+    for found in _bearer.finditer(text) if "bearer" in low else ():
+        if looks_random(found["secret"]) and _turns.search(found["secret"]):
+            yield Found(*found.span("secret"), "bearer-token")
+    for found in _basic.finditer(text) if "basic" in low else ():
+        if _is_basic(found["secret"]):
+            yield Found(*found.span("secret"), "basic-auth")
+
+
+def _is_basic(text: str) -> bool:
+    """Tell whether a text is base64 of ``user:password``."""
+    try:
+        plain = base64.b64decode(text + "=" * (-len(text) % 4)).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return False
+    user, colon, password = plain.partition(":")
+    return bool(user and colon and password) and plain.isprintable()
+
+
+def aws_secrets(text: str) -> Iterator[Found]:
+    """Yield AWS secret keys: under their name, or in a text that has an access key id."""
+    if "ecret" in text or "ECRET" in text:
+        for found in _aws_name.finditer(text):
+            if looks_random(found["secret"]):
+                yield Found(*found.span("secret"), "aws-secret-key")
+    if "AKIA" in text or "ASIA" in text:
+        for found in _aws_secret.finditer(text):
+            if _mixes(found[0]) and looks_random(found[0]):
+                yield Found(found.start(), found.end(), "aws-secret-key")
+
+
+def _mixes(text: str) -> bool:
+    """Tell whether a text has small and large letters and digits; a hash has not."""
+    return (
+        any(map(str.islower, text)) and any(map(str.isupper, text)) and any(map(str.isdigit, text))
+    )
+
+
+_begin = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}?PRIVATE KEY(?: BLOCK)?-----")
+_end = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,4}?PRIVATE KEY(?: BLOCK)?-----")
+# Base64 over several lines, whichever way the line breaks were written, with header lines.
+_body = re.compile(r"(?:(?!-----)[A-Za-z0-9+/=\s\\:,.>()<@_-])*+")
+_encoded = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
+_plain = re.compile(r"[A-Za-z0-9]{20}")
+
+_putty = re.compile(r"Private-Lines: \d{1,4}\s{1,4}((?:[A-Za-z0-9+/=]{16,64}\s{0,4})+)")
+
+
+def private_keys(text: str) -> Iterator[Found]:
+    """Yield the private keys in a text; one that was cut off ends with its last base64."""
+    if "PRIVATE KEY" in text:
+        for head in _begin.finditer(text):
+            body = _body.match(text, head.end())
+            assert body is not None  # noqa: S101 - it may be empty
+            if not _plain.search(body[0]):
+                continue  # the mention of a header
+            encoded = [found.end() for found in _encoded.finditer(body[0])]
+            tail = _end.match(text, body.end())
+            yield Found(
+                head.start(), tail.end() if tail else body.start() + encoded[-1], "private-key"
+            )
+    if "PuTTY-User-Key-File-" in text:
+        for found in _putty.finditer(text):
+            yield Found(found.start(1), found.end(1), "private-key")
+
+
+KINDS: dict[str, str] = {
+    "private-key": "Private key: PEM, OpenSSH, PGP, PuTTY",
+    **{shape.kind: shape.title for shape in SHAPES},
+    "aws-secret-key": "AWS secret access key, under its name or beside its id",
+    "card-number": "Payment card of a known issuer, with a valid check digit",
+    "url-password": "Password in an address, such as that of a database",
+    "basic-auth": "User and password in an `Authorization: Basic` header",
+    "bearer-token": "Token after `Bearer`",
+    "assigned-secret": "Value whose name says that it is a password, secret, token or key",
+}
+"""What is recognised, and its title; in order of precedence."""
+
+_RANK = {kind: rank for rank, kind in enumerate(KINDS)}
+_token = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):([0-9]{1,9})\]")
+_HIDDEN = "\0"
+_ROUNDS = 8
+_LONGEST_NAME = 80
+_REPEATED_FROM = 8
+_MOST_REPEATED = 256
+_HIGHEST = 10**8
+"""Numbers from here on were never given; counting on from one would outgrow the token."""
+
+
+class Secret(NamedTuple):
+    """A place in a text where a secret stands; the value itself is not kept."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def find_secrets(
+    text: str, name: str | None = None, known: Collection[tuple[str, str]] = ()
+) -> list[Secret]:
+    """Return the secrets in a text, in order and apart from each other.
+
+    A value that is found once is found wherever else it stands in the text by itself, if it is
+    not a plain word.
+
+    Args:
+        text: Any text; the time is linear in its length.
+        name: What the text is the value of, such as ``password``, where it is that.
+        known: Kinds and values that are secrets wherever they stand.
+    """
+    if name is None and not known and text.isascii() and not may_hold_secret(text):
+        return []  # most texts of most banks
+    shown = seen(text)
+    names = names_secret(name) if name and len(name) <= _LONGEST_NAME else None
+    known = tuple(known)
+    if not (known or names or may_hold_secret(shown.text)):
+        return []
+    return [
+        Secret(found.kind, *shown.original(found.start, found.end))
+        for found in _settled(_hidden_tokens(shown.text), names, known)
+    ]
+
+
+def is_distinctive(value: str) -> bool:
+    """Tell whether a value can only be itself: no word, name or number of everyday."""
+    return (
+        len(value) >= _REPEATED_FROM
+        and any(map(str.isdigit, value))
+        and any(map(str.isalpha, value))
+    )
+
+
+def value_of(secret: Secret, text: str) -> str:
+    """Return the secret itself, as it is seen; for comparing, never for showing."""
+    return seen(text[secret.start : secret.end]).text
+
+
+def _hidden_tokens(text: str) -> str:
+    """Put tokens of an earlier scrubbing out of sight, in place."""
+    if "[REDACTED:" not in text:
+        return text
+    return _token.sub(lambda found: _HIDDEN * len(found[0]), text)
+
+
+def _settled(text: str, names: str | None, known: tuple[tuple[str, str], ...]) -> list[Found]:
+    """Return what is found until nothing more is.
+
+    Where something is taken away, what stood beside it may become a secret. Two looks are the
+    rule; a text that is made to go on for ever is taken for a secret as a whole.
+    """
+    settled: list[Found] = []
+    left = text
+    for _ in range(_ROUNDS):
+        found = _merged(chain(_rules(left, names), _repeats(left, known)))
+        if not found:
+            return sorted(settled)
+        settled += found
+        values = [(item.kind, left[item.start : item.end]) for item in found]
+        known = tuple(dict.fromkeys([*known, *values]))
+        left = _without(left, found)
+    return [Found(0, len(text), settled[-1].kind)]
+
+
+def _rules(text: str, names: str | None) -> Iterator[Found]:
+    """Yield what every rule sees, in any order and on top of each other."""
+    yield from vendor_secrets(text)
+    yield from private_keys(text)
+    yield from named_secrets(text)
+    yield from credentials_in_addresses(text)
+    yield from credentials_in_headers(text)
+    yield from aws_secrets(text)
+    yield from card_numbers(text)
+    if names is not None and is_named_secret(text, names):
+        yield Found(0, len(text), "assigned-secret")
+
+
+def _repeats(text: str, known: tuple[tuple[str, str], ...]) -> Iterator[Found]:
+    """Yield the other places where known values stand by themselves."""
+    for kind, value in filter(lambda item: is_distinctive(item[1]), known[:_MOST_REPEATED]):
+        at = text.find(value)
+        while at >= 0:
+            end = at + len(value)
+            if not (_in_word(text, at - 1) or _in_word(text, end)):
+                yield Found(at, end, kind)
+            at = text.find(value, end)
+
+
+def _in_word(text: str, at: int) -> bool:
+    return 0 <= at < len(text) and (text[at].isalnum() or text[at] in "_-")
+
+
+def _merged(found: Iterable[Found]) -> list[Found]:
+    """Join what overlaps; the more certain kind names it."""
+    merged: list[Found] = []
+    for item in sorted(found):
+        if merged and item.start < merged[-1].end:
+            last = merged[-1]
+            kind = min(last.kind, item.kind, key=_RANK.__getitem__)
+            merged[-1] = Found(last.start, max(last.end, item.end), kind)
+        else:
+            merged.append(item)
+    return merged
+
+
+def _without(text: str, found: list[Found]) -> str:
+    """Return a text with places put out of sight."""
+    parts, at = [], 0
+    for item in found:
+        parts += [text[at : item.start], _HIDDEN * (item.end - item.start)]
+        at = item.end
+    return "".join([*parts, text[at:]])
+
+
+def scrub(text: str) -> tuple[str, list[Secret]]:
+    """Replace each secret by a token such as ``[REDACTED:github-token:1]``.
+
+    The same value gets the same number. In what is returned nothing is found any more.
+
+    Returns:
+        The text, and where in the text that was given the secrets stood.
+    """
+    found = find_secrets(text)
+    if not found:
+        return text, found
+    tokens = Tokens([text])
+    return tokens.replace(text, found), found
+
+
+class Tokens:
+    """The tokens of one record: a number for each value, counted by kind.
+
+    Args:
+        texts: All texts of the record; numbers that tokens in them have are not given again.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._last: dict[str, int] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+        for text in texts:
+            for kind, number in _token.findall(text):
+                if int(number) < _HIGHEST:
+                    self._last[kind] = max(self._last.get(kind, 0), int(number))
+
+    def number(self, secret: Secret, text: str) -> int:
+        """Return the number of the value that stands in a text."""
+        value = (secret.kind, value_of(secret, text))
+        if value not in self._numbers:
+            self._last[secret.kind] = self._last.get(secret.kind, 0) + 1
+            self._numbers[value] = self._last[secret.kind]
+        return self._numbers[value]
+
+    def replace(self, text: str, found: Iterable[Secret]) -> str:
+        """Return a text with tokens in the places of secrets."""
+        parts, at = [], 0
+        for secret in found:
+            parts += [
+                text[at : secret.start],
+                f"[REDACTED:{secret.kind}:{self.number(secret, text)}]",
+            ]
+            at = secret.end
+        return "".join([*parts, text[at:]])

@@ -1,1 +1,0 @@
-"""One value, one byte string: canonical JSON and CBOR, and strict reading of both."""

@@ -1,1 +1,0 @@
-"""Keys of a bank that count no more: succeeded, retired, revoked."""

@@ -1,1 +1,0 @@
-"""Other people's sealed files, judged by what their signatures really cover."""

@@ -1,1 +1,0 @@
-"""Keys, signatures, and which keys count."""

@@ -1,1 +1,0 @@
-"""Capability tokens: what a holder may do with which memory of a bank, signed by its owner."""

@@ -1,0 +1,1 @@
+"""Conversations: messages, checkpoints, branches, distillation."""

@@ -1,0 +1,314 @@
+"""Walking along a conversation: from any element back to its beginning, and forward again.
+
+Going back, each record that a store nominates is compared with the id that the element after it
+names, so nothing that went another way is taken for a part of it. Every step goes to a smaller
+count, so a chain ends whatever its records claim.
+"""
+
+import sys
+from array import array
+from collections.abc import Iterator
+from itertools import islice
+
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.records import SessionEvent
+from satchel.ports.rows import HOLDS, Filter
+from satchel.sessions.elements import (
+    ELEMENTS,
+    EVENTS,
+    FOREIGN,
+    Tip,
+    count_in,
+    event_of,
+    key_of,
+    members,
+    parent_of,
+    pointer_in,
+    tip_after,
+)
+
+_TOGETHER = 256
+
+
+def back(view: View, element: Logged) -> Iterator[Logged]:
+    """Yield the elements of a conversation from one of them back to the first.
+
+    Those that were deleted or erased are left out; a conversation goes on before them.
+
+    Args:
+        view: The bank.
+        element: A message or a change of state; or a checkpoint or a fork, which point to one.
+    """
+    return _Back(view).walk(element)
+
+
+def places(view: View, element: Logged, *, since: int = 0) -> "array[int]":
+    """Return the places of a conversation's elements up to one, in its order; 8 bytes for each.
+
+    Args:
+        view: The bank.
+        element: As ``back`` takes it.
+        since: Only those after so many messages.
+    """
+    found = array("q")
+    for each in back(view, element):
+        if since and 0 <= count_in(each.model, "number") <= since:
+            break
+        found.append(each.seq)
+    found.reverse()
+    return found
+
+
+def forward(view: View, element: Logged) -> Iterator[Logged]:
+    """Yield the elements of a conversation up to one, in their order; see ``places``."""
+    return at_places(view, places(view, element))
+
+
+def at_places(view: View, found: "array[int]") -> Iterator[Logged]:
+    """Yield the elements at places of the log, in the order of the places."""
+    for start in range(0, len(found), _TOGETHER):
+        some = found[start : start + _TOGETHER].tolist()
+        there = {each.seq: each for each in view.at(some)}
+        yield from (there[seq] for seq in some if seq in there)
+
+
+def tip_of(view: View, start: Logged) -> Tip:
+    """Return where the next element of a conversation goes.
+
+    What this machine appended was appended to the tip of then. So only what came with imports
+    since then has to be looked at: it moves the tip where it goes on from it, and what went
+    another way elsewhere does not.
+
+    Args:
+        view: The bank.
+        start: The session or the fork.
+    """
+    session, last, place = key_of(start), start, start.seq
+    known = Filter(types=EVENTS, session=session)
+    for logged in view.newest(known, after=start.seq):
+        found = None if logged.row.batch else _anchor(view, logged, session)
+        if found is not None:
+            last, place = found, logged.seq
+            break
+    is_ours = session == start.record.id
+    for logged in view.scan(known, after=place):
+        if event_of(logged.model) not in ELEMENTS:
+            continue
+        parent = parent_of(logged.model)
+        loose = not is_ours and parent is None and _is_loose(last)
+        if loose or (parent == last.record.id and _follows(view, last, logged)):
+            last = logged
+    if last is not start and count_in(last.model, "step") == FOREIGN:
+        number = sum(1 for _ in back(view, last))
+        return Tip(session, last.record.id, number, number)
+    return tip_after(last, session, state_at(view, last))
+
+
+def _anchor(view: View, logged: Logged, session: str) -> Logged | None:
+    """Return the tip of then, where a record of this machine tells it."""
+    event = event_of(logged.model)
+    if event in ELEMENTS:
+        return logged
+    named = pointer_in(logged.model, "tip") if event == "about" else None
+    found = view.get([named]).get(named) if named is not None else None
+    if found is None or event_of(found.model) not in ELEMENTS or session_of(found) != session:
+        return None
+    return found if is_current(view, found) else None
+
+
+def _follows(view: View, last: Logged, logged: Logged) -> bool:
+    """Tell whether an element counts itself as the next one after another."""
+    step, number = count_in(last.model, "step"), count_in(last.model, "number")
+    if event_of(last.model) == "session":
+        step = number = 0
+    elif step == FOREIGN:
+        step = number = sum(1 for _ in back(view, last))
+    number += event_of(logged.model) == "message"
+    return (count_in(logged.model, "step"), count_in(logged.model, "number")) == (step + 1, number)
+
+
+def _is_loose(logged: Logged) -> bool:
+    """Tell whether what follows a record is told by the order of the log alone."""
+    return event_of(logged.model) == "session" or count_in(logged.model, "step") == FOREIGN
+
+
+def state_at(view: View, element: Logged) -> Logged | None:
+    """Return the change of state that counts at an element, with all that led to it.
+
+    Where that one was erased, it is the one before.
+    """
+    if event_of(element.model) == "state":
+        return element
+    pointer = pointer_in(element.model)
+    if pointer is None:
+        return None
+    found = view.get([pointer]).get(pointer)
+    if found is not None:
+        return found if event_of(found.model) == "state" else None
+    older = (each for each in back(view, element) if event_of(each.model) == "state")
+    return next(older, None)
+
+
+def element_of(view: View, pointer: Logged) -> Logged | None:
+    """Return the element that a fork or a checkpoint points to; the newest before an erased one."""
+    wanted = parent_of(pointer.model) or ""
+    found = view.get([wanted]).get(wanted)
+    if found is not None:
+        return found
+    session, step = session_of(pointer), count_in(pointer.model, "step")
+    for logged in view.newest(_everything(session, pointer.seq)):
+        if event_of(logged.model) in ELEMENTS and 0 <= count_in(logged.model, "step") <= step:
+            return logged
+    return view.get([session]).get(session)
+
+
+def session_of(logged: Logged) -> str:
+    """Return what an event names the session by that it is of; of a fork, the one it is from."""
+    model = logged.model
+    source = members(model).get("source") if event_of(model) == "fork" else None
+    if isinstance(source, str):
+        return source
+    return (model.session or "") if isinstance(model, SessionEvent) else ""
+
+
+def is_current(view: View, logged: Logged) -> bool:
+    """Tell whether a record that was read as of earlier is current now, and not held back."""
+    hold = logged.row.hold
+    for said in view.said(logged):
+        hold = HOLDS.get(said.state, hold)
+    return not hold and view.retirement(logged.row) is None
+
+
+def _everything(session: str, as_of: int) -> Filter:
+    """Return what nominates all of a session up to a place, also what is no longer current."""
+    return Filter(types=EVENTS, session=session, as_of=as_of, retired=True, held=True)
+
+
+class _Back:
+    """One walk back."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._bound = sys.maxsize
+        self._wanted: str | None = None
+        self._known: tuple[str | None, Logged | None] = (None, None)
+
+    def walk(self, start: Logged) -> Iterator[Logged]:
+        at: Logged | None = start
+        while at is not None:
+            event, step = event_of(at.model), count_in(at.model, "step")
+            if event in ("fork", "checkpoint"):
+                at = element_of(self._view, at)
+            elif event == "message" and parent_of(at.model) is None:
+                yield from self._uncounted(at)
+                return
+            elif event not in ELEMENTS or not 0 <= step < self._bound:
+                return
+            else:
+                self._wanted = at.record.id
+                yield from self._segment(at)
+                at = self._next(session_of(at))
+
+    def _segment(self, last: Logged) -> Iterator[Logged]:
+        """Yield the elements of one session, as long as the log has them in their order."""
+        session = session_of(last)
+        for logged in self._view.newest(_everything(session, last.seq + 1)):
+            if not self._fits(logged):
+                continue
+            if is_current(self._view, logged):
+                yield logged
+            self._bound, self._wanted = count_in(logged.model, "step"), parent_of(logged.model)
+            if self._wanted in (None, session):
+                return
+
+    def _fits(self, logged: Logged) -> bool:
+        if event_of(logged.model) not in ELEMENTS:
+            return False
+        if not 0 <= count_in(logged.model, "step") < self._bound:
+            return False
+        # Of one that was erased nothing is known any more: the one before it follows.
+        return logged.record.id == self._wanted or self._there() is None
+
+    def _there(self) -> Logged | None:
+        """Return the record that is wanted, from wherever it is in the log."""
+        if self._known[0] != self._wanted:
+            wanted = self._wanted or ""
+            self._known = self._wanted, self._view.get([wanted]).get(wanted)
+        return self._known[1]
+
+    def _next(self, session: str) -> Logged | None:
+        """Return where it goes on: in another order of the log, or before what it starts with."""
+        if self._wanted is None:
+            return None
+        found = self._there()
+        return found or self._view.get([session]).get(session)
+
+    def _uncounted(self, last: Logged) -> Iterator[Logged]:
+        """Yield the messages of other software's conversation, which are in the log's order."""
+        for logged in self._view.newest(_everything(session_of(last), last.seq + 1)):
+            is_message = event_of(logged.model) == "message"
+            if is_message and parent_of(logged.model) is None and is_current(self._view, logged):
+                yield logged
+
+
+class Parting:
+    """Two conversations, walked back side by side until they are one.
+
+    What both have is not looked at: only its newest element is.
+
+    Args:
+        view: The bank.
+        one: The last element of the first conversation, or its fork's record.
+        other: That of the other.
+    """
+
+    def __init__(self, view: View, one: Logged, other: Logged) -> None:
+        self.own: tuple[list[int], list[int]] = ([], [])
+        """Places of the elements that only one of them has, the newest first."""
+
+        self.common: Logged | None = None
+        """The newest element of both; None where they have none in common."""
+
+        self._walks = (_Walk(back(view, one)), _Walk(back(view, other)))
+        self._part()
+
+    def _part(self) -> None:
+        first, second = self._walks
+        while first.at is not None or second.at is not None:
+            if first.at is not None and first.identity == second.identity:
+                self.common = first.at
+                return
+            ahead = int(first.step < second.step)
+            walk = self._walks[ahead]
+            assert walk.at is not None  # noqa: S101 - it is the one that is further
+            self.own[ahead].append(walk.at.seq)
+            walk.go_back()
+
+    def newest(self, view: View, which: int, limit: int) -> list[Logged]:
+        """Return the first elements that only one of them has, in their order."""
+        own = self.own[which]
+        wanted = list(islice(reversed(own), limit))
+        there = {logged.seq: logged for logged in view.at(wanted)}
+        return [there[seq] for seq in wanted if seq in there]
+
+
+class _Walk:
+    def __init__(self, elements: Iterator[Logged]) -> None:
+        self._elements = elements
+        self._passed = 0
+        self.go_back()
+
+    def go_back(self) -> None:
+        self.at = next(self._elements, None)
+        self._passed += 1
+        if self.at is None:
+            self.step = FOREIGN - self._passed
+        else:
+            counted = count_in(self.at.model, "step")
+            # What nobody counted is older than all that was.
+            self.step = counted if counted != FOREIGN else 0
+
+    @property
+    def identity(self) -> str | None:
+        return None if self.at is None else self.at.record.id

@@ -1,0 +1,313 @@
+"""The messages of a conversation as a distiller takes them, and the records that come of it."""
+
+from array import array
+from collections.abc import Iterator
+
+import msgspec
+
+from satchel.bank.connections import writer_key
+from satchel.bank.memory import PROVIDER
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.remember import contents
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.errors import ChangedError, EmptyInputError, ValueRefusedError
+from satchel.inference.models import distiller_of
+from satchel.ledger.records import Logged, Unchanged
+from satchel.ledger.view import View
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge, Receipt, SessionEvent
+from satchel.model.text import Changed, words_of
+from satchel.model.times import now
+from satchel.model.values import Evidence, Origin, Scope, TrustClass
+from satchel.ports.inference import (
+    MOST_FINDINGS,
+    MOST_SUMMARY,
+    Distillate,
+    Distiller,
+    Finding,
+    Turn,
+)
+from satchel.ports.operations import operation
+from satchel.ports.rows import DERIVES_FROM
+from satchel.receipts.receipt import signed_receipt
+from satchel.screening.policy import Screening
+from satchel.sessions.chains import at_places, places, tip_of
+from satchel.sessions.drafts import LogHead, Recorder
+from satchel.sessions.elements import count_in, event_of, key_of
+from satchel.sessions.lookup import Point, checkpoints, find, point_at, state
+from satchel.sessions.options import OWNER_ONLY, DistillOptions
+from satchel.sessions.views import CheckpointShown
+
+_MOST_NUMBER = 2**31
+
+
+class Turns:
+    """The messages of a conversation since it was last distilled; each iteration reads them again.
+
+    Args:
+        view: The bank; it has to stay open meanwhile.
+        start: The session or the fork.
+        point: How far.
+    """
+
+    def __init__(self, view: View, start: Logged, point: Point) -> None:
+        before = [one for one in checkpoints(view, start) if one.distillation is not None]
+        done = [one for one in before if one.number <= point.tip.number]
+        self.number = 1 + max([len(done), *map(_number, done)])
+        """Of the distillation that is about to be made."""
+
+        self.after = done[-1].number if done else 0
+        """Messages that were distilled before."""
+
+        self._view = view
+        self._places: array[int] = places(view, point.element, since=self.after)
+
+    def __iter__(self) -> Iterator[Turn]:
+        number = self.after
+        for logged in at_places(self._view, self._places):
+            model = logged.model
+            if isinstance(model, SessionEvent) and event_of(model) == "message":
+                counted = count_in(model, "number")
+                number = counted if counted > 0 else number + 1
+                text = words_of(model.content if model.text is None else model.text)
+                yield Turn(logged.record.id, number, model.role or "", text)
+
+
+def _number(done: CheckpointShown) -> int:
+    """Return which distillation of its conversation one was: the first ones may not have come."""
+    found = (done.distillation or {}).get("number")
+    return found if type(found) is int and found < _MOST_NUMBER else 0
+
+
+def memory_of(finding: Finding, start: Logged, at: str, provider: str) -> Semantic:
+    """Return the memory of a finding, with the messages that it comes from.
+
+    It claims no more trust than what an agent says: whoever spoke, it was not said to be kept.
+    """
+    model = start.model
+    said = model.scope if isinstance(model, SessionEvent) else None
+    whose = said or Scope()
+    return Semantic(
+        text=finding.text,
+        kind=finding.kind,
+        created_at=at,
+        scope=Scope(user=whose.user, agent=whose.agent, app=whose.app, run=key_of(start)),
+        sources=tuple(Evidence(kind="message", id=turn) for turn in finding.turns),
+        origin=Origin(provider=provider, trust=TrustClass.AGENT),
+    )
+
+
+def edges_of(identity: str, finding: Finding) -> list[Edge]:
+    """Return the links from a memory to the messages that it comes from."""
+    return [Edge(source=identity, target=turn, kind=DERIVES_FROM) for turn in finding.turns]
+
+
+ACTION = "distillation"
+"""Of the receipt."""
+
+_MOST_TRIES = 5
+
+
+class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that was drawn from a conversation."""
+
+    kind: str
+    text: str
+    messages: list[str]
+    """Ids of the messages that it comes from."""
+
+    id: str | None = None
+    """Its id; None in a dry run."""
+
+
+class Distilled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a distillation did."""
+
+    session: str
+    number: int
+    """Of the distillation, from 1 in its conversation."""
+
+    after: int
+    """Messages that were distilled before."""
+
+    up_to: int
+    """Messages that are distilled now."""
+
+    model: str
+    summary: str
+    memories: list[Drawn] = []
+    checkpoint: str | None = None
+    """Id of the point that can be returned to; None in a dry run."""
+
+    receipt: str | None = None
+    left_out: int = 0
+    """What a model said besides that can be no memory: of no known kind, too long, too many, or of
+    messages that it was not given."""
+
+    secrets: dict[str, int] = {}
+    secrets_kept: int = 0
+    dry_run: bool = False
+
+
+@operation(
+    DistillOptions,
+    name="session distill",
+    example="satchel session distill trip",
+    absent=OWNER_ONLY,
+)
+def distill(bank: OpenBank, options: DistillOptions) -> Distilled:
+    """Distill a conversation: store a summary and memories of the messages since the last time.
+
+    The messages stay. Each memory names those that it comes from, and a checkpoint keeps how the
+    conversation is right after, to fork from. Unless it is configured otherwise, no model is asked:
+    sentences are picked, none is written. A server speaks the language of OpenAI's API; what it
+    answers is stored as data, and never trusted further than an agent.
+
+    Raises:
+        UnknownSessionError: If there is no such conversation.
+        EmptyInputError: If all of its messages were distilled before.
+        ValueRefusedError: If the distiller returned what cannot be stored.
+        InferenceError: If a model does not answer.
+    """
+    require_owner(bank.settings, "sessions")
+    distiller = options.distiller
+    if distiller is None or isinstance(distiller, str):
+        distiller = distiller_of(
+            bank.settings, distiller, model=options.model, endpoint=options.endpoint
+        )
+    for turn in range(_MOST_TRIES):
+        try:
+            return _Distillation(bank, distiller, options.name).run(
+                options.session, dry_run=options.dry_run
+            )
+        except ChangedError:
+            if turn == _MOST_TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+class _Distillation:
+    """One attempt."""
+
+    def __init__(self, bank: OpenBank, distiller: Distiller, name: str | None) -> None:
+        self._bank = bank
+        self._distiller = distiller
+        self._name = name
+        self._at = now()
+        self._screening = Screening()
+
+    def run(self, session: str, *, dry_run: bool) -> Distilled:
+        with self._bank.ledger.reading() as view:
+            start = find(view, session)
+            point = point_at(view, start, None)
+            turns = Turns(view, start, point)
+            if point.tip.number <= turns.after:
+                raise EmptyInputError(
+                    "all messages of the conversation are already distilled",
+                    field="session",
+                    hint="See: satchel session checkpoint list SESSION.",
+                )
+            before = state(view, point.element).thread_summary
+            distillate = _judged(self._distiller.distill(turns, before), turns)
+            self._screening.scrub = bool(self._bank.settled(view).scrub_secrets)
+            found = Distilled(
+                session=start.record.id,
+                number=turns.number,
+                after=turns.after,
+                up_to=point.tip.number,
+                model=self._distiller.model,
+                summary=distillate.summary,
+                memories=[_drawn(one) for one in distillate.findings],
+                left_out=distillate.left_out,
+                dry_run=dry_run,
+            )
+            if dry_run:
+                return found
+            recorder = Recorder(tip_of(view, start), screen=self._screening)
+            memories = [self._memory(one, start) for one in distillate.findings]
+            head = LogHead(size=view.head.size, root=view.head.root)
+            records, done = self._records(recorder, found, memories, head)
+            given = Unchanged(view.head.size, [], (point.tip.session,))
+        self._bank.ledger.append(records, given=given)
+        ids = [one.id for one in done.memories if one.id is not None]
+        if ids:
+            counts = {"memories": len(ids)}
+            self._bank.tell("on_remember", ids, counts, lambda: contents(self._bank, ids))
+        return done
+
+    def _memory(self, finding: Finding, start: Logged) -> tuple[Sealed, Drawn, list[Sealed]]:
+        """Return a memory, how it is told of, and its links to its messages."""
+        model = self._screening(memory_of(finding, start, self._at, PROVIDER))
+        made = seal(model, limits=self._bank.settings.options.limits)
+        drawn = msgspec.structs.replace(_drawn(finding), id=made.id, text=made.value["text"])
+        return made, drawn, [seal(edge) for edge in edges_of(made.id, finding)]
+
+    def _records(
+        self,
+        recorder: Recorder,
+        found: Distilled,
+        memories: list[tuple[Sealed, Drawn, list[Sealed]]],
+        head: LogHead,
+    ) -> tuple[list[Sealed], Distilled]:
+        """Return everything that is logged, all in one moment, in the order that it builds on.
+
+        The checkpoint comes after the memories, so whoever goes back to it has them.
+        """
+        drawn = [one for _, one, _ in memories]
+        change = recorder.change(Changed(thread_summary=found.summary), created_at=self._at)
+        shown = change.value["state"]["thread_summary"]
+        said = {
+            "number": found.number,
+            "after": found.after,
+            "up_to": found.up_to,
+            "model": found.model,
+            "memories": [one.id for one in drawn],
+        }
+        checkpoint = recorder.checkpoint(
+            head, name=self._name, created_at=self._at, distillation=said
+        )
+        kinds = {kind: sum(one.kind == kind for one in drawn) for kind in MOST_FINDINGS}
+        counts = {kind: number for kind, number in kinds.items() if number}
+        result = {"session": found.session, "checkpoint": checkpoint.id, "found": counts, **said}
+        draft = Receipt(action=ACTION, result=result, at=self._at)
+        receipt = signed_receipt(draft, writer_key(self._bank.settings))
+        kept = [made for made, _, _ in memories]
+        links = [link for _, _, edges in memories for link in edges]
+        done = msgspec.structs.replace(
+            found,
+            summary=shown,
+            memories=drawn,
+            checkpoint=checkpoint.id,
+            receipt=receipt.id,
+            secrets=self._screening.found,
+            secrets_kept=self._screening.kept,
+        )
+        return [*kept, *links, change, checkpoint, receipt], done
+
+
+def _drawn(finding: Finding) -> Drawn:
+    return Drawn(kind=finding.kind, text=finding.text, messages=list(finding.turns))
+
+
+def _judged(distillate: Distillate, turns: Turns) -> Distillate:
+    """Return what a distiller gave, once it is clear that it can be kept.
+
+    A model may say anything: what it names has to be messages that it was given.
+
+    Raises:
+        ValueRefusedError: If it is not so.
+    """
+    summary, findings = distillate.summary, distillate.findings
+    if not summary.strip() or len(summary) > MOST_SUMMARY:
+        problem = f"a summary must have 1 to {MOST_SUMMARY:,} characters"
+        raise ValueRefusedError(problem, field="summary")
+    wanted = {turn for finding in findings for turn in finding.turns}
+    missing = wanted - {turn.id for turn in turns if turn.id in wanted}
+    for finding in findings:
+        if finding.kind not in MOST_FINDINGS or not finding.text.strip():
+            raise ValueRefusedError("a finding must have a kind and a text", field="findings")
+        if not finding.turns or missing.intersection(finding.turns):
+            problem = "a finding must name the messages it derives from"
+            raise ValueRefusedError(problem, field="findings")
+    return distillate

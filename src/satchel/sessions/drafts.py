@@ -1,0 +1,278 @@
+"""Making the records of a conversation, one after another; whoever asks for them logs them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from satchel.crypto.limits import DEFAULT_LIMITS, Limits
+from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal
+from satchel.errors import UsageError
+from satchel.model.records import Model, SessionEvent
+from satchel.model.text import Changed, Said
+from satchel.model.times import now
+from satchel.model.values import JsonObject, Origin, Scope
+from satchel.sessions.elements import KINDS, NOTE, SUMMARY, WORKING, Tip, latest_after
+
+Screen = Callable[[Model], Model]
+"""Gives a record as it is to go on: with secrets counted, or replaced."""
+
+ASKED, DISTILLED = "asked", "distilled"
+"""Why a checkpoint was made."""
+
+
+class LogHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of a bank's log."""
+
+    size: int
+    """Records."""
+
+    root: str
+
+
+def new_session(
+    name: str | None = None,
+    *,
+    created_at: str | None = None,
+    scope: Scope | None = None,
+    metadata: JsonObject | None = None,
+    origin: Origin | None = None,
+    nonces: Nonces = random_nonce,
+) -> Sealed:
+    """Return the record that begins a conversation; its id is the session's.
+
+    Args:
+        name: What people call it.
+        created_at: Canonical time; None for now.
+        scope: Whose it is.
+        metadata: Whatever else is known of it, such as ``{"type": "background"}``.
+        origin: Where it was before it was here.
+        nonces: Where nonces come from.
+    """
+    return seal(
+        SessionEvent(
+            event="session",
+            name=name,
+            created_at=created_at or now(),
+            scope=scope,
+            metadata=metadata or {},
+            origin=origin,
+        ),
+        nonces=nonces,
+    )
+
+
+class Recorder:
+    """Makes the elements that follow each other in one session, each with its place in the chain.
+
+    Nothing is logged: the records are to be appended in the order in which they were made, all of
+    them, while nobody else appends to the session.
+
+    Args:
+        tip: Where to go on; of a new session ``Tip(id, id)``.
+        screen: Looks at each record on its way.
+        nonces: Where nonces come from.
+        limits: The bounds on a record.
+        origin: Where everything came from, for what does not say so itself.
+    """
+
+    def __init__(
+        self,
+        tip: Tip,
+        *,
+        screen: Screen | None = None,
+        nonces: Nonces = random_nonce,
+        limits: Limits = DEFAULT_LIMITS,
+        origin: Origin | None = None,
+    ) -> None:
+        self.tip = tip
+        """Where the next element goes."""
+
+        self._screen = screen
+        self._nonces = nonces
+        self._limits = limits
+        self._origin = origin
+
+    def message(self, said: Said) -> Sealed:
+        """Return the record of the next message.
+
+        Raises:
+            ValueRefusedError: If it cannot be JSON, or a time names no moment.
+            LimitError: If it is too large.
+        """
+        place = self._place(number=self.tip.number + 1)
+        if self.tip.state is not None:
+            place["state"] = self.tip.state
+        is_text = isinstance(said.content, str)
+        made = self._sealed(
+            SessionEvent(
+                event="message",
+                session=self.tip.session,
+                parent=self.tip.element,
+                role=said.role,
+                name=said.name,
+                text=said.content if is_text else None,
+                content=None if is_text else said.content,
+                state=place,
+                created_at=said.created_at or now(),
+                metadata=said.more,
+                origin=said.origin or self._origin,
+            )
+        )
+        self._go_on(made, self.tip.number + 1, self.tip.state, self.tip.latest)
+        return made
+
+    def change(self, changed: Changed, *, created_at: str | None = None) -> Sealed:
+        """Return the record of a change of what is kept beside the messages.
+
+        Raises:
+            UsageError: If nothing changes.
+            ValueRefusedError: If it cannot be JSON, or a time names no moment.
+            LimitError: If it is too large.
+        """
+        said = {WORKING: changed.working_state, SUMMARY: changed.thread_summary, NOTE: changed.note}
+        new = {kind: one for kind, one in said.items() if one is not None}
+        if not new:
+            hint = f"Give one of: {', '.join(KINDS)}."
+            raise UsageError("no change given", field="state", hint=hint)
+        place = {**self._place(number=self.tip.number), **msgspec.to_builtins(new)}
+        if self.tip.latest:
+            place["latest"] = self.tip.latest
+        made = self._sealed(
+            SessionEvent(
+                event="session",
+                session=self.tip.session,
+                parent=self.tip.element,
+                state=place,
+                created_at=created_at or now(),
+                origin=self._origin,
+            )
+        )
+        latest = latest_after(made.model, made.id)
+        self._go_on(made, self.tip.number, made.id, latest)
+        return made
+
+    def checkpoint(
+        self,
+        log: LogHead,
+        *,
+        as_of: int | None = None,
+        name: str | None = None,
+        created_at: str | None = None,
+        distillation: JsonObject | None = None,
+    ) -> Sealed:
+        """Return a pointer to the tip of a conversation: a checkpoint.
+
+        Args:
+            log: How the bank's log is.
+            as_of: Records that the bank's log had at the tip; None for as many as are before the
+                checkpoint itself.
+            name: What people call it.
+            created_at: Canonical time; None for now.
+            distillation: What a distillation did, where that is the reason for it.
+        """
+        place = self._pointer(log, as_of)
+        place["why"] = ASKED if distillation is None else DISTILLED
+        if distillation is not None:
+            place["distillation"] = distillation
+        return seal(
+            SessionEvent(
+                event="checkpoint",
+                session=self.tip.session,
+                parent=self.tip.element,
+                name=name,
+                state=place,
+                created_at=created_at or now(),
+                origin=self._origin,
+            ),
+            nonces=self._nonces,
+            limits=self._limits,
+        )
+
+    def fork(
+        self,
+        log: LogHead,
+        *,
+        source: str,
+        as_of: int,
+        name: str | None = None,
+        checkpoint: str | None = None,
+        hides: bool = False,
+    ) -> Sealed:
+        """Return the record of a new session that has everything up to the tip; nothing is copied.
+
+        Args:
+            log: How the bank's log is.
+            source: The session that is forked.
+            as_of: Records that the bank's log had at the tip.
+            name: What people are to call the new one.
+            checkpoint: Id of the checkpoint that it goes back to.
+            hides: Whether memories that came after the tip are hidden from it.
+        """
+        place = self._pointer(log, as_of)
+        # Not as its session: what a session has is looked through for its end.
+        place["source"] = source
+        if checkpoint is not None:
+            place["checkpoint"] = checkpoint
+        if hides:
+            place["memories"] = "as-of"
+        return seal(
+            SessionEvent(
+                event="fork",
+                parent=self.tip.element,
+                name=name,
+                state=place,
+                created_at=now(),
+                origin=self._origin,
+            ),
+            nonces=self._nonces,
+            limits=self._limits,
+        )
+
+    def _place(self, *, number: int) -> dict[str, Any]:
+        return {"number": number, "step": self.tip.step + 1}
+
+    def _pointer(self, log: LogHead, as_of: int | None) -> dict[str, Any]:
+        place: dict[str, Any] = {"number": self.tip.number, "step": self.tip.step}
+        if self.tip.state is not None:
+            place["state"] = self.tip.state
+        if as_of is not None:
+            place["as_of"] = as_of
+        return {**place, "log": {"size": log.size, "root": log.root}}
+
+    def _sealed(self, draft: SessionEvent) -> Sealed:
+        shown = draft if self._screen is None else self._screen(draft)
+        return seal(shown, nonces=self._nonces, limits=self._limits)
+
+    def _go_on(self, made: Sealed, number: int, state: str | None, latest: dict[str, str]) -> None:
+        self.tip = Tip(self.tip.session, made.id, number, self.tip.step + 1, state, latest)
+
+
+def about(
+    session: str,
+    start: str,
+    *,
+    name: str | None = None,
+    archived: bool | None = None,
+    tip: str | None = None,
+) -> Sealed:
+    """Return the record that gives a session another name, archives it, or takes it back out.
+
+    Args:
+        session: What the session's messages name it by.
+        start: Id of its record.
+        name: The name from now on; None for the one that it has.
+        archived: Whether it is put away; None for as it is.
+        tip: Id of its last element, to be found at once when many came with an import.
+    """
+    said = {"archived": archived, "tip": tip}
+    return seal(
+        SessionEvent(
+            event="session",
+            session=session,
+            parent=start,
+            name=name,
+            state={name: one for name, one in said.items() if one is not None} or None,
+            created_at=now(),
+        )
+    )

@@ -1,0 +1,133 @@
+"""What session events mean: the elements of a conversation, and where each of them stands.
+
+A conversation is a chain: every message, and every change of what is kept beside the messages,
+names the element before it by its content address. So an element is a whole prefix, a fork is one
+record that names an element, and nothing can come before itself. Elements are counted as well
+(``step``), so that a chain goes on where a part of it was erased. Source: decision 0045.
+"""
+
+from typing import Any, NamedTuple
+
+from satchel.ledger.records import Logged
+from satchel.model.records import Model, SessionEvent
+from satchel.model.values import is_id
+from satchel.ports.rows import Filter
+
+EVENTS = frozenset({"session_event"})
+"""The type of all records of conversations."""
+
+WORKING, SUMMARY, NOTE = "working_state", "thread_summary", "note"
+KINDS = (WORKING, SUMMARY, NOTE)
+"""What is kept beside the messages; of the first two, the last one counts."""
+
+FOREIGN = -1
+"""Stands for the count of what was not counted: a conversation that other software wrote."""
+
+
+class Tip(NamedTuple):
+    """Where the next element of a session goes: all that it needs to know of those before it."""
+
+    session: str
+    """Id of the session or fork record; or the source's own session id."""
+
+    element: str
+    """Id of the last element; of the session or fork record where there is none."""
+
+    number: int = 0
+    """Messages so far."""
+
+    step: int = 0
+    """Elements so far."""
+
+    state: str | None = None
+    """Id of the last change of what is kept beside the messages."""
+
+    latest: dict[str, str] = {}  # noqa: RUF012 - never changed in place
+    """Ids of the last change of each of ``KINDS``."""
+
+
+def of_session(session: str, as_of: int | None = None) -> Filter:
+    """Return what nominates the records of one session."""
+    return Filter(types=EVENTS, session=session, as_of=as_of)
+
+
+def event_of(model: Model) -> str | None:
+    """Return which event a record is: that of the model; ``state`` or ``about`` for a session's.
+
+    ``state`` is a change of what is kept beside the messages, which is an element of the chain.
+    ``about`` gives a session another name, or archives it.
+    """
+    if not isinstance(model, SessionEvent):
+        return None
+    if model.event != "session" or parent_of(model) is None:
+        return model.event
+    return "state" if "step" in members(model) else "about"
+
+
+ELEMENTS = frozenset({"message", "state"})
+"""Events that are elements of a chain."""
+
+STARTS = frozenset({"session", "fork"})
+"""Events that a conversation begins with."""
+
+
+def members(model: Model) -> dict[str, Any]:
+    """Return what an event says of its place; empty where it says nothing that is understood."""
+    state = getattr(model, "state", None)
+    return state if isinstance(state, dict) else {}
+
+
+def count_in(model: Model, name: str) -> int:
+    """Return ``number`` or ``step`` of an event; ``FOREIGN`` where it has none."""
+    found = members(model).get(name)
+    return found if type(found) is int and found >= 0 else FOREIGN
+
+
+def pointer_in(model: Model, name: str = "state") -> str | None:
+    """Return the id that an event names."""
+    found = members(model).get(name)
+    return found if isinstance(found, str) and is_id(found) else None
+
+
+def parent_of(model: Model) -> str | None:
+    """Return the id of the element before this one, or of what the conversation starts with."""
+    found = model.parent if isinstance(model, SessionEvent) else None
+    return found if found is not None and is_id(found) else None
+
+
+def key_of(logged: Logged) -> str:
+    """Return what the messages of a conversation name it by.
+
+    That is the id of its record; for one that other software wrote, its own name there.
+    """
+    model = logged.model
+    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    return model.session if model.event == "session" and model.session else logged.record.id
+
+
+def tip_after(logged: Logged, session: str, state: Logged | None = None) -> Tip:
+    """Return the tip of a session whose last element, or whose own record, is this one.
+
+    Args:
+        logged: The element or the record.
+        session: What the session's elements name it by.
+        state: The change of state that counts there, where there is one.
+    """
+    model, identity = logged.model, logged.record.id
+    return Tip(
+        session,
+        identity,
+        max(count_in(model, "number"), 0),
+        max(count_in(model, "step"), 0),
+        None if state is None else state.record.id,
+        {} if state is None else latest_after(state.model, state.record.id),
+    )
+
+
+def latest_after(model: Model, identity: str) -> dict[str, str]:
+    """Return the ids of the last change of each of ``KINDS``, once this one was made."""
+    said = members(model)
+    before = said.get("latest")
+    kept = before if isinstance(before, dict) else {}
+    latest = {kind: one for kind, one in kept.items() if kind in KINDS and isinstance(one, str)}
+    return {**latest, **{kind: identity for kind in KINDS if kind in said}}

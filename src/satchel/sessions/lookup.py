@@ -1,0 +1,649 @@
+"""Which conversations a bank has, which one is meant, and what stands at its points."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from satchel.crypto.canonical import canonical
+from satchel.errors import UnknownSessionError, UsageError, ValueRefusedError
+from satchel.ledger.records import Likely, Logged
+from satchel.ledger.view import View
+from satchel.model.records import Receipt, SessionEvent
+from satchel.model.text import attachments_in, words_of
+from satchel.model.values import is_id
+from satchel.ports.rows import Filter
+from satchel.sessions.chains import back, element_of, is_current, session_of, state_at, tip_of
+from satchel.sessions.elements import (
+    ELEMENTS,
+    EVENTS,
+    FOREIGN,
+    NOTE,
+    STARTS,
+    SUMMARY,
+    WORKING,
+    Tip,
+    count_in,
+    event_of,
+    key_of,
+    latest_after,
+    members,
+    of_session,
+    parent_of,
+    pointer_in,
+    tip_after,
+)
+from satchel.sessions.views import (
+    Branch,
+    CheckpointShown,
+    MessageShown,
+    NoteShown,
+    SessionShown,
+    StateShown,
+)
+
+_PREFIX = "blake3:"
+_LEAST_DIGITS, _MOST_SHOWN = 6, 5
+_DIGITS = frozenset("0123456789abcdef")
+# Canonical bytes: a member has exactly this form. A message that holds one of these inside its
+# content is looked at and left out, which costs only time.
+BEGINNINGS = (b'"event":"session"', b'"event":"fork"')
+CHECKPOINTS = (b'"event":"checkpoint"',)
+POINTERS = (*BEGINNINGS, *CHECKPOINTS)
+"""What the bytes of such a record hold, among them."""
+
+
+class _Gathered:
+    """What the log says of one conversation beside its elements."""
+
+    def __init__(self, start: Logged) -> None:
+        self.start = start
+        self.name: str | None = None
+        self.archived = False
+        self.checkpoints = 0
+        self.distillations = 0
+
+    def called(self) -> str | None:
+        """Return what people call it."""
+        return self.name or getattr(self.start.model, "name", None)
+
+    def take(self, logged: Logged) -> None:
+        """Take what a checkpoint or a later record says of it."""
+        model = logged.model
+        assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
+        said = members(model)
+        if model.event == "checkpoint":
+            self.checkpoints += 1
+            self.distillations += "distillation" in said
+        else:
+            self.name = model.name or self.name
+            archived = said.get("archived")
+            self.archived = archived if isinstance(archived, bool) else self.archived
+
+
+def sessions(view: View) -> list[SessionShown]:
+    """Return all conversations of a bank, see ``newest_sessions``."""
+    return newest_sessions(view, limit=None)[0]
+
+
+def newest_sessions(
+    view: View, *, limit: int | None, archived: bool = True
+) -> tuple[list[SessionShown], bool]:
+    """Return conversations of a bank, each tree of forks together, older ones first, and if more.
+
+    Args:
+        view: The bank.
+        limit: Only so many, the newest; None for all.
+        archived: Whether those that were put away are among them.
+    """
+    found = _gathered(view) if limit is None else _newest(view)
+    wanted = (pair for pair in found if archived or not pair[0].archived)
+    some = list(islice(wanted, None if limit is None else limit + 1))
+    more = limit is not None and len(some) > limit
+    pairs = sorted(some[:limit], key=lambda pair: pair[1].seq)
+    last = _last_elements(view, [start for _, start in pairs])
+    shown = {
+        start.record.id: _shown(view, gathered, start, last.get(start.record.id))
+        for gathered, start in pairs
+    }
+    children = dict[str | None, list[SessionShown]]()
+    for one in shown.values():
+        above = one.origin.session if one.origin is not None else None
+        children.setdefault(above if above in shown else None, []).append(one)
+    ordered, waiting = list[SessionShown](), [(one, 0) for one in reversed(children.get(None, []))]
+    while waiting:
+        one, depth = waiting.pop()
+        ordered.append(_deeper(one, depth))
+        waiting += [(child, depth + 1) for child in reversed(children.get(one.id, []))]
+    return ordered, more
+
+
+def session(view: View, start: Logged) -> SessionShown:
+    """Return one conversation."""
+    shown = _shown(view, _about(view, start), start)
+    return _deeper(shown, len(lineage(view, start)) - 1)
+
+
+def find(view: View, wanted: str, field: str = "session") -> Logged:
+    """Return the record of the conversation that a person means.
+
+    Args:
+        view: Where to look.
+        wanted: Its id, six of its first digits or more, or its name; of a conversation that other
+            software wrote, also its own id there.
+        field: What to call it in errors.
+
+    Raises:
+        UnknownSessionError: If there is none.
+        UsageError: If there are several.
+    """
+    digits = wanted.removeprefix(_PREFIX)
+    found = list[Logged]()
+    if len(digits) >= _LEAST_DIGITS and _DIGITS.issuperset(digits):
+        there = (
+            [view.get([wanted]).get(wanted)]
+            if is_id(wanted)
+            else view.starting(digits, limit=_MOST_SHOWN)
+        )
+        found = [one for one in there if one is not None and _is_there(one)]
+    if not found:
+        found = list(_called(view, wanted))
+    if not found:
+        raise UnknownSessionError(
+            f"no conversation {wanted[:80]!r} in this bank",
+            field=field,
+            hint="See: satchel session list. To use another bank: --bank NAME.",
+        )
+    if len(found) > 1:
+        ids = ", ".join(sorted(one.record.id for one in found)[:_MOST_SHOWN])
+        raise UsageError(
+            f"{len(found)} conversations are named {wanted[:80]!r}",
+            field=field,
+            hint=f"Use an ID: {ids}",
+        )
+    return found[0]
+
+
+def _called(view: View, wanted: str) -> Iterator[Logged]:
+    """Yield the records of the conversations with a name or key, in the order of the log."""
+    try:
+        said = (canonical(wanted),)  # as it is in each record that says it
+    except ValueRefusedError:
+        return
+    starts = dict[int, Logged]()
+    for logged in view.scan(Filter(types=EVENTS), likely=_likely(said)):
+        event = event_of(logged.model)
+        if event in STARTS:
+            starts[logged.seq] = logged
+        elif event in ("about", "checkpoint"):
+            key = session_of(logged)
+            there = list(view.get([key]).values()) if is_id(key) else []
+            for start in (*there, *pointers(view, key, BEGINNINGS)):
+                if event_of(start.model) in STARTS:
+                    starts[start.seq] = start
+    for _, start in sorted(starts.items()):
+        if wanted in (_about(view, start).called(), key_of(start)):
+            yield start
+
+
+def lineage(view: View, start: Logged) -> list[tuple[Logged, int]]:
+    """Return a conversation and those that it was forked from, each with its last step's count.
+
+    The count is how far the conversation goes in it; of the first, that is all of it.
+    """
+    found, at, step = list[tuple[Logged, int]](), start, -1
+    while True:
+        found.append((at, step))
+        above = _start_of(view, session_of(at)) if event_of(at.model) == "fork" else None
+        if above is None:
+            return found
+        begins = max(count_in(at.model, "step"), 0)
+        at, step = above, begins if step < 0 else min(step, begins)
+
+
+def messages(view: View, element: Logged, *, last: int | None = None) -> Iterator[MessageShown]:
+    """Yield messages up to an element, the newest first.
+
+    Args:
+        view: The bank.
+        element: A message, a change of state, a session or a fork.
+        last: Only so many.
+    """
+    number = None
+    for logged in back(view, element):
+        if last is not None and last <= 0:
+            return
+        if event_of(logged.model) != "message":
+            continue
+        counted = count_in(logged.model, "number")
+        if counted < 0 and number is None:
+            number = 1 + sum(1 for _ in back(view, logged))
+        number = counted if counted >= 0 else (number or 1) - 1
+        last = None if last is None else last - 1
+        yield message(logged, number)
+
+
+def message(logged: Logged, number: int) -> MessageShown:
+    """Return a message as it is shown."""
+    model = logged.model
+    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    return MessageShown(
+        number=number,
+        id=logged.record.id,
+        role=model.role,
+        name=model.name,
+        content=model.text if model.content is None else model.content,
+        text=None if model.content is None else model.text or words_of(model.content) or None,
+        attachments=attachments_in(model.content),
+        created_at=model.created_at,
+        session=model.session,
+        more=model.metadata,
+    )
+
+
+def state(view: View, element: Logged) -> StateShown:
+    """Return what was kept beside the messages at an element of a conversation, or at a pointer."""
+    last = state_at(view, element)
+    if last is None:
+        return StateShown()
+    working = next(_kept(view, last, WORKING), None)
+    summary = next(_kept(view, last, SUMMARY), None)
+    said = members(summary.model).get(SUMMARY) if summary is not None else None
+    notes = [note for one in _kept(view, last, NOTE) if (note := _noted(one)) is not None]
+    notes.reverse()
+    return StateShown(
+        working_state=members(working.model).get(WORKING) if working is not None else None,
+        thread_summary=said if isinstance(said, str) else None,
+        notes=notes,
+    )
+
+
+def checkpoints(view: View, start: Logged) -> list[CheckpointShown]:
+    """Return the points that a conversation can return to, those before its forks included.
+
+    In the order of the conversation.
+    """
+    found = list[tuple[int, CheckpointShown]]()
+    for above, step in lineage(view, start):
+        for logged in pointers(view, key_of(above), CHECKPOINTS, after=above.seq):
+            at = count_in(logged.model, "step")
+            if event_of(logged.model) == "checkpoint" and (step < 0 or at <= step):
+                found.append((at, checkpoint(logged)))
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+
+def checkpoint(logged: Logged) -> CheckpointShown:
+    """Return a checkpoint as it is shown."""
+    model, said = logged.model, members(logged.model)
+    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    distillation = said.get("distillation")
+    return CheckpointShown(
+        id=logged.record.id,
+        session=session_of(logged),
+        number=max(count_in(model, "number"), 0),
+        element=model.parent or "",
+        why=str(said.get("why", "asked")),
+        name=model.name,
+        created_at=model.created_at,
+        log=size_there(logged),
+        distillation=distillation if isinstance(distillation, dict) else None,
+    )
+
+
+def size_there(pointer: Logged) -> int:
+    """Return how many records the bank's log had at a checkpoint, or where a fork begins.
+
+    One that came from another bank counts that one's records, so there it is when it arrived; and
+    what was made of a distillation comes right after its memories.
+    """
+    found = members(pointer.model).get("as_of")
+    if type(found) is int and not pointer.row.batch:
+        return max(0, min(found, pointer.seq))
+    return pointer.seq
+
+
+def _start_of(view: View, key: str) -> Logged | None:
+    """Return the record of the conversation that elements name so."""
+    found = view.get([key]).get(key) if is_id(key) else None
+    if found is not None and event_of(found.model) in STARTS:
+        return found
+    starts = pointers(view, key, BEGINNINGS)
+    return next((one for one in starts if event_of(one.model) == "session"), None)
+
+
+def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
+    """Yield what the log says of each conversation, with its record, in the order of the log."""
+    found = dict[str, list[_Gathered]]()
+    for logged in view.scan(Filter(types=EVENTS), likely=_likely(POINTERS)):
+        event = event_of(logged.model)
+        if event in STARTS:
+            found.setdefault(key_of(logged), []).append(_Gathered(logged))
+        elif event in ("about", "checkpoint"):
+            for gathered in found.get(session_of(logged), ()):
+                gathered.take(logged)
+    every = [gathered for some in found.values() for gathered in some]
+    yield from sorted(((one, one.start) for one in every), key=lambda pair: pair[1].seq)
+
+
+def _newest(view: View) -> Iterator[tuple[_Gathered, Logged]]:
+    """Yield as ``_gathered``, the newest conversations first: who stops early reads little.
+
+    What the log says of a conversation follows its record, so it was read by then.
+    """
+    later = dict[str, list[Logged]]()
+    for logged in view.newest(Filter(types=EVENTS), likely=_likely(POINTERS)):
+        event = event_of(logged.model)
+        if event in STARTS:
+            gathered = _Gathered(logged)
+            for pointer in reversed(later.get(key_of(logged), ())):
+                gathered.take(pointer)
+            yield gathered, logged
+        elif event in ("about", "checkpoint"):
+            later.setdefault(session_of(logged), []).append(logged)
+
+
+def _about(view: View, start: Logged) -> _Gathered:
+    """Return what the log says of one conversation."""
+    gathered = _Gathered(start)
+    for logged in pointers(view, key_of(start), after=start.seq):
+        if event_of(logged.model) in ("about", "checkpoint"):
+            gathered.take(logged)
+    return gathered
+
+
+def _last_elements(view: View, starts: Sequence[Logged]) -> dict[str, Logged]:
+    """Return the last element of each conversation for which one record tells it.
+
+    That is the newest of its records where this machine appended it, or where it came with the
+    conversation itself: whatever is appended counts on from the end, and an import links what it
+    brings in order. Any other conversation has to be walked through; see ``tip_of``.
+    """
+    keys = dict[str, list[Logged]]()
+    for start in starts:
+        keys.setdefault(key_of(start), []).append(start)
+    last = dict[str, Logged]()
+    first = min((start.seq for start in starts), default=0)
+    for logged in view.newest_of_sessions(list(keys), EVENTS, after=first):
+        counted = count_in(logged.model, "step") >= 0 and count_in(logged.model, "number") >= 0
+        if event_of(logged.model) not in ELEMENTS or not counted:
+            continue
+        for start in keys.get(getattr(logged.model, "session", None) or "", ()):
+            if logged.row.batch in (0, start.row.batch):
+                last[start.record.id] = logged
+    return last
+
+
+def _likely(marks: tuple[bytes, ...]) -> Likely:
+    return lambda body: any(mark in body for mark in marks)
+
+
+def pointers(
+    view: View, key: str, marks: tuple[bytes, ...] = POINTERS, *, after: int = -1
+) -> Iterator[Logged]:
+    """Yield what the log says of one conversation beside its messages, and maybe more."""
+    return view.scan(of_session(key), after=after, likely=_likely(marks))
+
+
+def _is_there(logged: Logged) -> bool:
+    row = logged.row
+    return event_of(logged.model) in STARTS and row.retired is None and not row.hold
+
+
+def _shown(view: View, said: _Gathered, start: Logged, end: Logged | None = None) -> SessionShown:
+    model = start.model
+    assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
+    if end is None:
+        tip = tip_of(view, start)
+        end, number = view.get([tip.element]).get(tip.element), tip.number
+    else:
+        number = count_in(end.model, "number")
+    return SessionShown(
+        id=start.record.id,
+        name=said.called(),
+        messages=number,
+        created_at=model.created_at,
+        last_at=getattr(end.model, "created_at", None) if end is not None else None,
+        agent=start.row.agent,
+        user=start.row.user,
+        archived=said.archived,
+        checkpoints=said.checkpoints,
+        distillations=said.distillations,
+        origin=_branch(start) if model.event == "fork" else None,
+        memories="as-of" if members(model).get("memories") == "as-of" else "all",
+        provider=model.origin.provider if model.origin is not None else None,
+        metadata=model.metadata,
+    )
+
+
+def _branch(fork: Logged) -> Branch:
+    return Branch(
+        session=session_of(fork),
+        number=max(count_in(fork.model, "number"), 0),
+        element=parent_of(fork.model) or "",
+        checkpoint=pointer_in(fork.model, "checkpoint"),
+        log=size_there(fork),
+    )
+
+
+def _deeper(shown: SessionShown, depth: int) -> SessionShown:
+    return msgspec.structs.replace(shown, depth=depth)
+
+
+def _kept(view: View, state: Logged, kind: str) -> Iterator[Logged]:
+    """Yield the changes of one kind up to a change of state, the newest first."""
+    at, wanted = state, latest_after(state.model, state.record.id).get(kind)
+    while wanted is not None:
+        found = view.get([wanted]).get(wanted)
+        if found is None:  # erased: those before it are found along the conversation
+            older = (one for one in back(view, at) if one.seq != at.seq)
+            found = next((one for one in older if kind in members(one.model)), None)
+        if found is None or event_of(found.model) != "state" or found.seq >= at.seq + (at is state):
+            return
+        if is_current(view, found):
+            yield found
+        at, before = found, members(found.model).get("latest")
+        wanted = before.get(kind) if isinstance(before, dict) else None
+
+
+def _noted(logged: Logged) -> NoteShown | None:
+    said = members(logged.model).get(NOTE)
+    if not isinstance(said, dict) or not isinstance(said.get("content"), str):
+        return None
+    category = said.get("category")
+    return NoteShown(
+        content=said["content"],
+        category=category if isinstance(category, str) else "context",
+        id=logged.record.id,
+        created_at=said.get("created_at") or getattr(logged.model, "created_at", None),
+    )
+
+
+_LEAST_DIGITS, _MOST_SHOWN = 6, 5
+_LONGEST_NUMBER = 9
+DISTILLATION, CHECKPOINT, MESSAGE = "distillation:", "checkpoint:", "message:"
+"""What may stand before a number or a name."""
+
+
+class Point(NamedTuple):
+    """A point of a conversation."""
+
+    tip: Tip
+    """What a session that goes on from there builds on; ``element`` is where it is."""
+
+    element: Logged
+    """The message or change of state; the session's record before its first."""
+
+    log: int
+    """Records that the bank's log had then."""
+
+    checkpoint: Logged | None = None
+    """Where it is one."""
+
+
+def point_at(view: View, start: Logged, wanted: str | None) -> Point:
+    """Return the point of a conversation that a person means.
+
+    Args:
+        view: The bank.
+        start: The session or the fork.
+        wanted: The id, or the start of it, of a message, a checkpoint or a distillation's receipt;
+            ``50`` or ``message:50`` for a message by its number; ``distillation:2``;
+            ``checkpoint:NAME``, or just the name. None for the end as it is.
+
+    Raises:
+        UnknownSessionError: If there is no such point in it.
+        UsageError: If several are meant.
+    """
+    if wanted is None:
+        return _of_element(view, start, _end(view, start))
+    number = wanted.removeprefix(MESSAGE)
+    if number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER:
+        return _of_element(view, start, _numbered(view, start, int(number)))
+    for before, matches in ((DISTILLATION, _is_distillation), (CHECKPOINT, _is_called)):
+        if wanted.startswith(before):
+            said = wanted.removeprefix(before)
+            return _only(
+                view,
+                start,
+                wanted,
+                [one for one in _checkpoints(view, start) if matches(one, said)],
+            )
+    found = _by_id(view, start, wanted)
+    if found is not None:
+        return found
+    called = [one for one in _checkpoints(view, start) if _is_called(one, wanted)]
+    return _only(view, start, wanted, called)
+
+
+def _end(view: View, start: Logged) -> Logged:
+    tip = tip_of(view, start)
+    return view.get([tip.element])[tip.element]
+
+
+def _of_element(view: View, start: Logged, element: Logged) -> Point:
+    """Return the point right after an element, or at the beginning of a conversation."""
+    at: Logged | None = element
+    if event_of(element.model) == "fork":  # nothing was appended to it: what it points to
+        log, at = size_there(element), element_of(view, element)
+        element = element if at is None else at
+    else:
+        log = element.seq + 1
+    number = count_in(element.model, "step")
+    tip = tip_after(element, key_of(start), state_at(view, element))
+    if event_of(element.model) == "message" and number == FOREIGN:
+        number = sum(1 for _ in back(view, element))
+        tip = tip._replace(number=number, step=number)
+    return Point(tip, element, log)
+
+
+def _of_checkpoint(view: View, start: Logged, checkpoint: Logged) -> Point:
+    element = element_of(view, checkpoint)
+    if element is None:
+        raise UnknownSessionError("everything before the checkpoint was erased", field="at")
+    point = _of_element(view, start, element)
+    return point._replace(log=size_there(checkpoint), checkpoint=checkpoint)
+
+
+def _numbered(view: View, start: Logged, number: int) -> Logged:
+    """Return the message with a number, counting from 1; what is before the first with 0."""
+    last = start
+    for logged in back(view, _end(view, start)):
+        if event_of(logged.model) != "message":
+            continue
+        last = logged
+        if count_in(logged.model, "number") == number:
+            return logged
+    if number == 0:
+        return lineage(view, start)[-1][0]
+    if count_in(last.model, "number") == FOREIGN and event_of(last.model) == "message":
+        every = [one for one in back(view, _end(view, start)) if event_of(one.model) == "message"]
+        if number <= len(every):
+            return every[-number]
+    raise UnknownSessionError(
+        f"the conversation has no message {number:,}",
+        field="at",
+        hint="See: satchel session show SESSION.",
+    )
+
+
+def _by_id(view: View, start: Logged, wanted: str) -> Point | None:
+    digits = wanted.removeprefix(_PREFIX)
+    if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
+        return None
+    found = (
+        list(view.get([wanted]).values())
+        if is_id(wanted)
+        else view.starting(digits, limit=_MOST_SHOWN)
+    )
+    if len(found) > 1:
+        ids = ", ".join(sorted(one.record.id for one in found))
+        raise UsageError(
+            f"several IDs start with {wanted!r}", field="at", hint=f"Use one of: {ids}"
+        )
+    if not found:
+        return None
+    logged = _meant(view, found[0])
+    event = event_of(logged.model)
+    whole = {key_of(one): step for one, step in lineage(view, start)}
+    if event == "checkpoint" and _is_within(logged, whole):
+        return _of_checkpoint(view, start, logged)
+    if event in ELEMENTS and _is_within(logged, whole):
+        return _of_element(view, start, logged)
+    if event in STARTS and key_of(logged) in whole:
+        return _of_element(view, start, logged)
+    raise UnknownSessionError(
+        "not a point of the conversation",
+        field="at",
+        hint="See: satchel session checkpoint list SESSION, and satchel session show SESSION.",
+    )
+
+
+def _meant(view: View, logged: Logged) -> Logged:
+    """Return the checkpoint of a distillation whose receipt was named; else the same."""
+    if isinstance(logged.model, Receipt):
+        named = str(logged.model.result.get("checkpoint", ""))
+        return view.get([named]).get(named, logged)
+    return logged
+
+
+def _is_within(logged: Logged, whole: dict[str, int]) -> bool:
+    """Tell whether an element or a checkpoint is of a conversation, also before it was forked."""
+    if logged.row.retired is not None or logged.row.hold:
+        return False
+    last = whole.get(session_of(logged))
+    return last is not None and (last < 0 or count_in(logged.model, "step") <= last)
+
+
+def _checkpoints(view: View, start: Logged) -> list[Logged]:
+    found = list[Logged]()
+    for above, step in lineage(view, start):
+        for logged in pointers(view, key_of(above), CHECKPOINTS):
+            is_one = event_of(logged.model) == "checkpoint"
+            if is_one and (step < 0 or count_in(logged.model, "step") <= step):
+                found.append(logged)
+    return found
+
+
+def _is_distillation(logged: Logged, said: str) -> bool:
+    distillation = members(logged.model).get("distillation")
+    return isinstance(distillation, dict) and str(distillation.get("number")) == said
+
+
+def _is_called(logged: Logged, said: str) -> bool:
+    return getattr(logged.model, "name", None) == said
+
+
+def _only(view: View, start: Logged, wanted: str, found: list[Logged]) -> Point:
+    if not found:
+        raise UnknownSessionError(
+            f"the conversation has no point {wanted[:80]!r}",
+            field="at",
+            hint="See: satchel session checkpoint list SESSION.",
+        )
+    if len(found) > 1:
+        ids = ", ".join(one.record.id for one in found[:_MOST_SHOWN])
+        raise UsageError(
+            f"{len(found)} points are named {wanted[:80]!r}", field="at", hint=f"Use an ID: {ids}"
+        )
+    return _of_checkpoint(view, start, found[0])

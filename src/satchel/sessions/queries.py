@@ -1,0 +1,245 @@
+"""Looking at conversations: which there are, what is in one, where two of them part."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.values import Component
+from satchel.ports.operations import operation
+from satchel.ports.rows import Filter
+from satchel.sessions import lookup
+from satchel.sessions.chains import Parting, at_places, places
+from satchel.sessions.elements import count_in, event_of
+from satchel.sessions.lookup import point_at
+from satchel.sessions.options import (
+    OWNER_ONLY,
+    CheckpointListOptions,
+    SessionDiffOptions,
+    SessionListOptions,
+    SessionShowOptions,
+)
+from satchel.sessions.views import CheckpointShown, MessageShown, SessionShown, StateShown
+
+_ENTRIES = frozenset(map(str, Component))
+_TOGETHER = 256
+
+
+class SessionList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Conversations: each tree of forks together, a fork after the one that it continues."""
+
+    sessions: list[SessionShown]
+    more: bool = False
+    """Whether there are more than the limit."""
+
+    def __iter__(self) -> Iterator[SessionShown]:
+        return iter(self.sessions)
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    def __getitem__(self, index: int) -> SessionShown:
+        return self.sessions[index]
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session at one of its points."""
+
+    session: SessionShown
+    number: int
+    """Messages up to the point."""
+
+    messages: list[MessageShown] = []
+    """The last ones, in their order."""
+
+    left_out: int = 0
+    """Messages before those."""
+
+    state: StateShown = StateShown()
+    checkpoints: list[CheckpointShown] = []
+    memories_later: int = 0
+    """Memories of the bank that came after the point and are current."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one of two sessions has and the other has not."""
+
+    session: SessionShown
+    messages: int
+    """How many."""
+
+    first: list[MessageShown] = []
+    """The first of them."""
+
+    state: StateShown = StateShown()
+
+
+class SessionsDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two sessions, side by side."""
+
+    common: int
+    """Messages that both have, from the beginning."""
+
+    at: str | None
+    """Id of the last element of both."""
+
+    one: Side
+    other: Side
+    same_state: bool = True
+    """Whether what is kept beside the messages is the same in both."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there is no difference."""
+        return not self.one.messages and not self.other.messages and self.same_state
+
+
+@operation(
+    SessionListOptions,
+    name="session list",
+    example="satchel session list --include-archived",
+    absent=OWNER_ONLY,
+)
+def list_sessions(bank: OpenBank, options: SessionListOptions) -> SessionList:
+    """List the newest conversations, each fork below the one that it continues."""
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        found, more = lookup.newest_sessions(
+            view, limit=options.limit, archived=options.include_archived
+        )
+        return SessionList(sessions=found, more=more)
+
+
+@operation(
+    SessionShowOptions,
+    name="session show",
+    example="satchel session show trip --at 50",
+    absent=OWNER_ONLY,
+)
+def show_session(bank: OpenBank, options: SessionShowOptions) -> Conversation:
+    """Show a conversation at a point: its last messages, its state, its checkpoints.
+
+    Raises:
+        UnknownSessionError: If there is no such conversation, or no such point in it.
+        UsageError: If several match.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        start = lookup.find(view, options.session)
+        point = point_at(view, start, options.at)
+        shown = list(lookup.messages(view, point.element, last=options.last))
+        shown.reverse()
+        return Conversation(
+            session=lookup.session(view, start),
+            number=point.tip.number,
+            messages=shown,
+            left_out=shown[0].number - 1 if shown else point.tip.number,
+            state=lookup.state(view, point.checkpoint or point.element),
+            checkpoints=lookup.checkpoints(view, start),
+            memories_later=memories_since(view, point.log),
+        )
+
+
+def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Iterator[MessageShown]:
+    """Yield all messages of a session in their order, in memory that does not grow with them.
+
+    Args and Raises: as ``show_session``.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        found = places(view, point_at(view, lookup.find(view, session), at).element)
+    number = 0
+    for start in range(0, len(found), _TOGETHER):
+        with bank.ledger.reading() as view:  # a new one: whoever asks may take their time
+            some = list(at_places(view, found[start : start + _TOGETHER]))
+        for logged in some:
+            if _is_message(logged):
+                counted = count_in(logged.model, "number")
+                number = counted if counted > 0 else number + 1
+                yield lookup.message(logged, number)
+
+
+@operation(
+    CheckpointListOptions,
+    name="session checkpoint list",
+    example="satchel session checkpoint list trip",
+    items="checkpoints",
+    absent=OWNER_ONLY,
+)
+def list_checkpoints(bank: OpenBank, options: CheckpointListOptions) -> list[CheckpointShown]:
+    """List the checkpoints of a conversation, those from before it was forked included.
+
+    Raises:
+        UnknownSessionError: If there is no such conversation.
+        UsageError: If several match.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        return lookup.checkpoints(view, lookup.find(view, options.session))
+
+
+@operation(
+    SessionDiffOptions,
+    name="session diff",
+    example='satchel session diff trip "trip by train"',
+    absent=OWNER_ONLY,
+)
+def diff_sessions(bank: OpenBank, options: SessionDiffOptions) -> SessionsDiff:
+    """Compare two conversations: where they part, and what each has from there on.
+
+    The exit status is 1 where they differ.
+
+    Raises:
+        UnknownSessionError: If there is no such conversation.
+        UsageError: If several match.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        starts = [lookup.find(view, name) for name in (options.session, options.other)]
+        points = [point_at(view, start, None) for start in starts]
+        parting = Parting(view, points[0].element, points[1].element)
+        states = [lookup.state(view, point.element) for point in points]
+        sides = [
+            Side(
+                session=lookup.session(view, start),
+                messages=_messages_in(view, parting.own[which]),
+                first=_first(view, parting, which, options.limit),
+                state=states[which],
+            )
+            for which, start in enumerate(starts)
+        ]
+        common = parting.common
+        return SessionsDiff(
+            common=0 if common is None else max(count_in(common.model, "number"), 0),
+            at=None if common is None else common.record.id,
+            one=sides[0],
+            other=sides[1],
+            same_state=states[0] == states[1],
+        )
+
+
+def memories_since(view: View, size: int) -> int:
+    """Return how many current memories came after the log had so many records."""
+    if not any(view.head.counts.get(name) for name in _ENTRIES):
+        return 0
+    return sum(1 for _ in view.scan(Filter(types=_ENTRIES), after=size - 1))
+
+
+def _messages_in(view: View, places: list[int]) -> int:
+    pieces = (places[start : start + 256] for start in range(0, len(places), 256))
+    return sum(_is_message(one) for piece in pieces for one in view.at(piece))
+
+
+def _first(view: View, parting: Parting, which: int, limit: int) -> list[MessageShown]:
+    found = (one for one in parting.newest(view, which, 4 * limit) if _is_message(one))
+    return [
+        lookup.message(one, max(count_in(one.model, "number"), 0)) for one in islice(found, limit)
+    ]
+
+
+def _is_message(logged: Logged) -> bool:
+    return event_of(logged.model) == "message"

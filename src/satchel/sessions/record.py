@@ -1,0 +1,301 @@
+"""Recording a conversation: a new session, or what follows in one that is there."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from satchel.bank.jobs import take_back
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.remember import MOST_TRIES
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.errors import (
+    ChangedError,
+    EmptyInputError,
+    LimitError,
+    MalformedError,
+    SatchelError,
+    UsageError,
+)
+from satchel.ledger.records import Unchanged
+from satchel.ledger.transaction import closing
+from satchel.model.records import Source
+from satchel.model.text import Changed, Note, Said, said_from
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.model.values import Scope
+from satchel.runtime.input import OpenFile
+from satchel.screening.policy import Screening
+from satchel.sessions.chains import tip_of
+from satchel.sessions.drafts import Recorder, about, new_session
+from satchel.sessions.elements import KINDS, NOTE, SUMMARY, WORKING, Tip
+from satchel.sessions.lookup import find
+
+TOGETHER = 500
+"""Messages of one commit; more of them become visible together, as an import does."""
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was added to a session."""
+
+    session: str
+    """Its id."""
+
+    messages: int
+    """How many were added."""
+
+    total: int
+    """How many it has now, those from before it was forked included."""
+
+    element: str
+    """Id of its last message, or last change of state; of the session where there is none."""
+
+    is_new: bool = False
+    """Whether the session was begun with them."""
+
+    changes: int = 0
+    """Changes of what is kept beside the messages."""
+
+    secrets: dict[str, int] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: int = 0
+    """How many of them were kept as they are."""
+
+
+class Beginning(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new session is to be."""
+
+    name: str | None = None
+    agent: str | None = None
+    user: str | None = None
+    metadata: Mapping[str, Any] = {}
+
+
+Spoken = Said | Changed
+"""One line of a conversation."""
+
+
+def begin(
+    bank: OpenBank,
+    beginning: Beginning | None = None,
+    spoken: Iterable[Spoken] = (),
+    *,
+    scrub_secrets: bool = False,
+) -> Recorded:
+    """Begin a session, with its first messages where there are some.
+
+    Args:
+        bank: Where.
+        beginning: What it is to be.
+        spoken: Its messages, and changes of state between them; it may be iterated again.
+        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
+
+    Raises:
+        UsageError: If its name is empty.
+        ValueRefusedError, LimitError: If something cannot be kept; nothing is then.
+    """
+    require_owner(bank.settings, "sessions")
+    wanted = beginning or Beginning()
+    if wanted.name is not None and not wanted.name.strip():
+        raise UsageError("the name of a conversation must not be empty", field="name")
+    scope = Scope(agent=wanted.agent, user=wanted.user)
+    start = new_session(
+        wanted.name,
+        scope=None if scope == Scope() else scope,
+        metadata=dict(wanted.metadata),
+    )
+    return _Recording(bank, None, scrub=scrub_secrets).log(start, spoken)
+
+
+def record(
+    bank: OpenBank, session: str, spoken: Iterable[Spoken], *, scrub_secrets: bool = False
+) -> Recorded:
+    """Add messages to a session, after those that it has.
+
+    Of several who do this at once, one comes after the other; nothing goes between the messages
+    of one call.
+
+    Args:
+        bank: Where.
+        session: Its id, the start of that, or its name.
+        spoken: The messages, and changes of state between them; it may be iterated again.
+        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
+
+    Raises:
+        UnknownSessionError: If there is no such session.
+        EmptyInputError: If nothing is to be added.
+        ValueRefusedError, LimitError: If something cannot be kept; nothing is then.
+    """
+    require_owner(bank.settings, "sessions")
+    for turn in range(MOST_TRIES):
+        try:
+            return _Recording(bank, session, scrub=scrub_secrets).log(None, spoken)
+        except ChangedError:
+            if turn == MOST_TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+class _Recording:
+    """One attempt to add to a session."""
+
+    def __init__(self, bank: OpenBank, session: str | None, *, scrub: bool) -> None:
+        self._bank = bank
+        with bank.ledger.reading() as view:
+            self._screening = Screening(scrub=scrub or bool(bank.settled(view).scrub_secrets))
+            self._given: Unchanged | None = None
+            tip = None
+            self._start = ""
+            if session is not None:
+                start = find(view, session)
+                tip, self._start = tip_of(view, start), start.record.id
+                self._given = Unchanged(view.head.size, [], (tip.session,))
+        self._tip: Tip | None = tip
+        self._source: str | None = None
+        self._messages = self._changes = 0
+
+    def log(self, start: Sealed | None, spoken: Iterable[Spoken]) -> Recorded:
+        """Make the records and append them: at once where they are few, else as an import."""
+        waiting = [] if start is None else [start]
+        tip = self._tip if start is None else Tip(start.id, start.id)
+        assert tip is not None  # noqa: S101 - a session is new, or was found
+        recorder = Recorder(tip, screen=self._screening, limits=self._bank.settings.options.limits)
+        try:
+            for one in spoken:
+                waiting.append(self._made(recorder, one))
+                if len(waiting) >= TOGETHER:
+                    self._append(waiting)
+                    waiting = []
+            self._require_some(waiting)
+            self._end(waiting, recorder.tip)
+        except BaseException:
+            if self._source is not None:
+                take_back(self._bank.ledger, self._source, "cut short")
+            raise
+        return self._recorded(recorder.tip, is_new=start is not None)
+
+    def _require_some(self, waiting: list[Sealed]) -> None:
+        if not waiting and self._source is None:
+            raise EmptyInputError("no messages to record", field="messages")
+
+    def _made(self, recorder: Recorder, one: Spoken) -> Sealed:
+        if isinstance(one, Said):
+            self._messages += 1
+            return recorder.message(one)
+        self._changes += 1
+        return recorder.change(one)
+
+    def _append(self, records: list[Sealed]) -> None:
+        ledger = self._bank.ledger
+        if self._source is None:
+            source = seal(Source(provider="satchel", format="messages", at=now()))
+            ledger.append([source], given=self._given)
+            self._source = source.id
+        ledger.append(records, batch=self._source)
+
+    def _end(self, waiting: list[Sealed], tip: Tip) -> None:
+        """Make all of it visible in one moment, unless somebody else was quicker."""
+        ledger = self._bank.ledger
+        if self._source is None:
+            ledger.append(waiting, given=self._given)
+            return
+        if waiting:
+            self._append(waiting)
+        given = self._given
+        if given is not None and self._tip is not None:
+            with ledger.reading() as view:
+                if tip_of(view, view.get([self._start])[self._start]) != self._tip:
+                    raise ChangedError("another process added to the conversation")
+                given = Unchanged(view.head.size, [], (self._tip.session,))
+        end = closing(self._source, now(), messages=self._messages)
+        found = about(tip.session, self._start or tip.session, tip=tip.element)
+        ledger.append([end, found], given=given)
+        self._source = None
+
+    def _recorded(self, tip: Tip, *, is_new: bool) -> Recorded:
+        return Recorded(
+            session=tip.session,
+            messages=self._messages,
+            total=tip.number,
+            element=tip.element,
+            is_new=is_new,
+            changes=self._changes,
+            secrets=self._screening.found,
+            secrets_kept=self._screening.kept,
+        )
+
+
+class MessagesFile:
+    """The messages of a file that is open; each iteration reads it from its first byte.
+
+    A line is a message, ``{"role": ..., "content": ...}`` with whatever else its program writes,
+    or a change of what is kept beside the messages: ``{"working_state": ...}``,
+    ``{"thread_summary": "..."}`` or ``{"note": {"content": ..., "category": ...}}``.
+
+    Args:
+        file: The file.
+        limits: The bounds on a line.
+    """
+
+    def __init__(self, file: OpenFile, limits: Limits) -> None:
+        self._file = file
+        self._limits = limits
+
+    def check(self) -> None:
+        """Read all of it once, before anything is kept.
+
+        Raises:
+            EmptyInputError: If no line says anything.
+            MalformedError: If a line is no message.
+            LimitError: If one is too long.
+        """
+        if not sum(1 for _ in self):
+            raise EmptyInputError("the file has no messages", file=str(self._file))
+
+    def __iter__(self) -> Iterator[Spoken]:
+        most = self._limits.line_bytes
+        with self._file.stream() as stream:
+            number = 0
+            while line := stream.readline(most + 1):
+                number += 1
+                if len(line) > most:
+                    problem = f"a line can have at most {most:,} bytes"
+                    raise LimitError(problem, file=str(self._file), line=number)
+                if line.strip():
+                    try:
+                        yield spoken_from(_parsed(line))
+                    except SatchelError as error:
+                        raise error.located(file=str(self._file), line=number) from None
+
+
+def spoken_from(value: Any) -> Spoken:
+    """Return a line of a conversation that somebody handed over as JSON.
+
+    Raises:
+        MalformedError: If it is neither a message nor a change of state.
+    """
+    if not isinstance(value, dict) or "role" in value or not set(KINDS) & value.keys():
+        return said_from(value)
+    beyond = sorted(value.keys() - {*KINDS, "created_at"})
+    if beyond:
+        raise MalformedError("a state change has no such member", field=str(beyond[0]))
+    summary, note = value.get(SUMMARY), value.get(NOTE)
+    if summary is not None and not isinstance(summary, str):
+        raise MalformedError("must be text", field=SUMMARY)
+    if isinstance(note, str):
+        note = {"content": note}
+    try:
+        kept = None if note is None else msgspec.convert(note, resolved(Note))
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"not a note: {error}", field=NOTE) from None
+    return Changed(working_state=value.get(WORKING), thread_summary=summary, note=kept)
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedError(f"not JSON: {error}") from None

@@ -1,0 +1,1 @@
+"""First steps on a machine: initialization, agent hosts, capture."""

@@ -1,0 +1,518 @@
+"""Telling a host of this memory, and taking that back; all else in its files stays.
+
+What it is told stands in the plugin, the folder beside this module, which a host can also load
+itself: the server, hooks for the start and the end of a session, and a skill.
+"""
+
+import json
+import re
+import shlex
+import shutil
+import stat
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
+from difflib import unified_diff
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from satchel.bank.connections import has_store, opened_store
+from satchel.bank.default_bank import default_bank
+from satchel.bank.open_bank import is_here
+from satchel.bank.owner_rights import require_owner
+from satchel.config.files import with_table
+from satchel.config.invocation import invocation
+from satchel.config.settings import Settings
+from satchel.errors import ContainmentError, LimitError, MalformedError, UsageError
+from satchel.ports.operations import Option, Options, PathText, operation
+from satchel.runtime.atomic_files import PRIVATE_FILE, target_error, writing
+from satchel.runtime.input import reading
+from satchel.runtime.private_files import make_folders
+from satchel.setup.hosts import HOSTS, Host, Known, Place, path_of
+
+_MOST_BYTES = 64 << 20
+_INDENT = re.compile(r"\s*\{\r?\n([ \t]+)\S")
+_USUAL_INDENT = "  "
+_LINKED = (
+    "Replace the link with a regular file or folder of the project, or drop --project to connect "
+    "all projects."
+)
+
+Parse = Callable[[str, Path], dict[str, Any]]
+
+
+class HostFile(NamedTuple):
+    """A file as it was found."""
+
+    path: Path
+    text: str | None
+    """None where there is none."""
+
+    project: Path | None = None
+    """The folder that it may not lead out of; None where it is the user's own."""
+
+    @property
+    def backup(self) -> Path:
+        """Where it is kept as it was before it was changed."""
+        return self.path.with_name(f"{self.path.name}.before-satchel")
+
+    def given_back(
+        self, value: Mapping[str, Any], parse: Parse, made: str, bare: Mapping[str, Any]
+    ) -> str | None:
+        """Return what the file is once what was added to it is gone.
+
+        Byte for byte what it was, unless others have changed it since.
+
+        Args:
+            value: What it says then.
+            parse: Reads it.
+            made: A text that says that.
+            bare: What it says then without what a file of this kind has anyhow.
+        """
+        before = found(self.backup, self.project).text
+        if before is not None:
+            was = _filled(parse(before, self.backup))
+            if was in (_filled(value), _filled(bare)):
+                return before
+        return made if bare or before is not None else None
+
+    def write(self, text: str | None, *, keeps: bool) -> Path | None:
+        """Write the file whole, or take it away, and return where it is as it was before.
+
+        Args:
+            text: What it is to be; None where it is to be gone.
+            keeps: Whether it is kept beside it as it is now.
+
+        Raises:
+            TargetError: If it cannot be written; then it is as it was.
+        """
+        require_inside(self.path, self.project)
+        require_inside(self.backup, self.project)
+        make_folders(self.path.parent)
+        if keeps and self.text is not None:
+            _write(self.backup, self.text, PRIVATE_FILE)
+        if text is None:
+            _remove(self.path)
+        else:
+            there = self.path.exists()
+            _write(self.path, text, self.path.stat().st_mode & 0o777 if there else PRIVATE_FILE)
+        if found(self.backup, self.project).text == (text or ""):
+            _remove(self.backup)  # it is again what it was
+        return self.backup if self.backup.exists() else None
+
+
+def found(path: Path, project: Path | None = None) -> HostFile:
+    """Return a file as it is.
+
+    Args:
+        path: The file.
+        project: The folder of a project, which it may not lead out of.
+
+    Raises:
+        ContainmentError: If a link leads it elsewhere.
+        LimitError: If it is too large.
+        MalformedError: If it is no text.
+        UnreadableError: If it cannot be read.
+    """
+    require_inside(path, project)
+    if not path.exists():
+        return HostFile(path, None, project)
+    with reading(path) as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise LimitError(f"a file can have at most {_MOST_BYTES:,} bytes", file=str(path))
+    try:
+        return HostFile(path, data.decode(), project)
+    except UnicodeDecodeError as error:
+        raise MalformedError("not UTF-8", file=str(path), byte=error.start) from None
+
+
+def require_inside(path: Path, project: Path | None) -> None:
+    """Require that no link is on the way from a project's folder to a file in it.
+
+    Somebody else's project may have a link to a file that counts for all projects, or for another
+    program. A hard link is one as well: the same file has another name, maybe elsewhere.
+
+    Raises:
+        ContainmentError: If there is one; it says which.
+    """
+    if project is None:
+        return
+    step = project
+    for part in path.relative_to(project).parts:
+        step /= part
+        try:
+            seen = step.lstat()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise target_error(step, error) from error
+        if stat.S_ISLNK(seen.st_mode):
+            raise ContainmentError(
+                "a symbolic link points outside the project", file=str(step), hint=_LINKED
+            )
+        if step == path and stat.S_ISREG(seen.st_mode) and seen.st_nlink > 1:
+            raise ContainmentError(
+                "the file has another hard link, which may be outside the project",
+                file=str(step),
+                hint=_LINKED,
+            )
+
+
+def json_of(text: str, path: Path) -> dict[str, Any]:
+    """Return what a file of JSON says; of an empty one, nothing.
+
+    Raises:
+        MalformedError: If it is none.
+    """
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        hint = "Nothing was changed. Remove the comments, or add the entry by hand."
+        raise MalformedError("not JSON", file=str(path), line=line, hint=hint) from None
+    if not isinstance(value, dict):
+        raise MalformedError("not an object", file=str(path))
+    return value
+
+
+def toml_of(text: str, path: Path) -> dict[str, Any]:
+    """Return what a file of TOML says.
+
+    Raises:
+        MalformedError: If it is none.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MalformedError(f"not TOML: {error}", file=str(path)) from None
+
+
+def dumped(value: Mapping[str, Any], like: str | None) -> str:
+    """Return JSON, set as another text of it is."""
+    indent = _INDENT.match(like or "")
+    text = json.dumps(value, indent=indent[1] if indent else _USUAL_INDENT, ensure_ascii=False)
+    return text if like and not like.endswith("\n") else text + "\n"
+
+
+def _filled(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file says, without tables that have nothing in them."""
+    return {name: said for name, said in value.items() if said != {}}
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    try:
+        with writing(path, mode=mode) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise target_error(path, error) from error
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise target_error(path, error) from error
+
+
+SERVER = "satchel"
+"""What the server is called in a host's configuration."""
+
+PLUGIN = files("satchel.setup") / "plugin"
+"""The plugin, as it is installed."""
+
+_OURS = "hook session-"
+_SKILL = "skills/satchel/SKILL.md"
+
+
+def _known_host(value: str) -> str:
+    if value not in set(Host):
+        known = ", ".join(Host)
+        raise UsageError(f"unknown host {value!r}", field="host", hint=f"Choose from: {known}.")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectOptions(Options):
+    """Which host to connect, and how."""
+
+    host: Annotated[
+        str,
+        Option(
+            f"Agent host: {', '.join(Host)}.",
+            argument=True,
+            parse=_known_host,
+            values="|".join(Host),
+        ),
+    ]
+    _: KW_ONLY
+    bank: Annotated[
+        str | None,
+        Option("Bank that the host uses. Default: the default bank as it is now.", values="bank"),
+    ] = None
+    project: Annotated[
+        PathText | None,
+        Option("Only for the project in this folder. Default: for all projects.", metavar="FOLDER"),
+    ] = None
+    hooks: Annotated[
+        bool,
+        Option("Add hooks: sessions start with known memories, and what they teach is stored."),
+    ] = False
+    plugin: Annotated[
+        bool, Option("Add everything that the plugin has: hooks, and a skill for the agent.")
+    ] = False
+    remove: Annotated[bool, Option("Remove what was added.")] = False
+    dry_run: Annotated[bool, Option("Print the changes as a diff, and change nothing.")] = False
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a file of a host."""
+
+    path: str
+    changed: bool
+    entry: dict[str, Any] | None = None
+    """What it has of ours now; None for nothing."""
+
+    backup: str | None = None
+    """Where the file is as it was before."""
+
+    diff: str | None = None
+    """Of a dry run: what would change, as a unified diff."""
+
+
+class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a host was told."""
+
+    host: str
+    files: list[FileChange]
+    dry_run: bool = False
+
+
+@operation(
+    ConnectOptions,
+    name="connect",
+    example="satchel connect claude-code --plugin --dry-run",
+    absent={
+        "python": "It changes the configuration of programs on this machine.",
+        "http": "It changes the configuration of programs on this machine.",
+        "mcp": "A person decides which programs use the memory.",
+    },
+)
+def connect(settings: Settings, asked: ConnectOptions) -> Connected:
+    """Add Satchel's MCP server to an agent host's configuration.
+
+    The entry and the hooks name this home, store and configuration, and the default bank if one was
+    chosen: a later `satchel bank use` does not move the agent's memory. Everything else in the
+    host's files stays; each file is backed up beside it, and is restored by `--remove`. Restart the
+    host afterwards.
+
+    Args:
+        settings: The surroundings.
+        asked: Which host, and how.
+
+    Raises:
+        MalformedError: If one of its files cannot be read; nothing is changed then.
+        UsageError: If a host has no hooks.
+        ContainmentError: If a link leads one of them out of the project; nothing is changed then.
+        TargetError: If a file cannot be written.
+    """
+    require_owner(settings, "connect")
+    host = Host(asked.host)
+    known = HOSTS[host]
+    if asked.hooks and known.hooks is None:
+        raise UsageError(
+            f"{host} has no hooks for the start and the end of a session", field="hooks"
+        )
+    bank = None if asked.remove else asked.bank or _default_bank(settings)
+    plans = [_servers(settings, _found(host, known.servers, asked), known, asked, bank)]
+    if known.hooks is not None and (asked.hooks or asked.plugin or asked.remove):
+        there = _found(host, known.hooks, asked)
+        plans.append(_hooks(settings, there, known.hooks_of, asked, bank))
+    if asked.plugin or asked.remove:
+        plans.append(_skill(_found(host, known.skill, asked), asked))
+    done = [plan() for plan in plans]  # all are read before the first is written
+    return Connected(host=host.value, files=done, dry_run=asked.dry_run)
+
+
+def _found(host: Host, place: Place, asked: ConnectOptions) -> HostFile:
+    project = None if asked.project is None else Path(asked.project)
+    path = path_of(host, place, project)
+    there = found(path, None if project is None else project.resolve())
+    require_inside(there.backup, there.project)
+    return there
+
+
+def command() -> list[str]:
+    """Return how this program is started: whole, since a host may know no PATH of a shell's."""
+    there = shutil.which("satchel")
+    return [there] if there else [sys.executable, "-m", "satchel"]
+
+
+def _servers(
+    settings: Settings, there: HostFile, known: Known, asked: ConnectOptions, bank: str | None
+) -> Callable[[], FileChange]:
+    """Return what writes the file with the servers."""
+    text = there.text or ""
+    parse = toml_of if known.form == "toml" else json_of
+    value = parse(text, there.path)
+    without = _with_member(value, known.table, None, there.path)
+    entry = None
+    if not asked.remove:
+        said = _plugin(".mcp.json")["mcpServers"][SERVER]
+        more = ["--bank", bank] if bank else []
+        words = invocation(settings, [*said["args"], *more], command())
+        entry = {"command": words[0], "args": words[1:]}
+    wanted = _with_member(value, known.table, entry, there.path)
+    if wanted == value:
+        made = text
+    elif known.form == "toml":
+        made = with_table(text, (known.table, SERVER), entry)
+    else:
+        made = dumped(wanted, there.text)
+    given: str | None = made
+    if asked.remove and wanted != value:
+        given = there.given_back(without, parse, made, without)
+    return _writer(there, given, entry, asked, is_first=without == value)
+
+
+def _default_bank(settings: Settings) -> str | None:
+    """Return the ID of the default bank if it was chosen, so that a later choice does not move it.
+
+    A bank of the environment is part of the command anyway; one of the configuration is read there.
+    """
+    chosen = None if settings.options.store.bank else default_bank(settings)
+    if chosen is None or not has_store(settings):
+        return None
+    with opened_store(settings, read_only=True) as store, store.reading() as reader:
+        return chosen if is_here(reader, chosen) else None
+
+
+def _hooks(
+    settings: Settings, there: HostFile, hooks_of: str, asked: ConnectOptions, bank: str | None
+) -> Callable[[], FileChange]:
+    """Return what writes the file with the hooks."""
+    value = json_of(there.text or "", there.path)
+    ours = _plugin(hooks_of)
+    without = _without_hooks(value, there.path)
+    wanted = without
+    if not asked.remove:
+        wanted = {**{name: ours[name] for name in ours if name != "hooks"}, **deepcopy(without)}
+        events = wanted.setdefault("hooks", {})
+        for event, groups in ours["hooks"].items():
+            told = [_as_here(settings, group, bank) for group in groups]
+            events[event] = [*events.get(event, []), *told]
+    made = (there.text or "") if wanted == value else dumped(wanted, there.text)
+    given: str | None = made
+    if asked.remove and wanted != value:
+        bare = {one: said for one, said in without.items() if said != ours.get(one)}
+        given = there.given_back(without, json_of, made, bare)
+    entry = None if asked.remove else dict(wanted["hooks"])
+    return _writer(there, given, entry, asked, is_first=without == value)
+
+
+def _skill(there: HostFile, asked: ConnectOptions) -> Callable[[], FileChange]:
+    """Return what writes the skill; one that somebody has changed is not taken away."""
+    ours = (PLUGIN / _SKILL).read_text("utf-8")
+    if not asked.remove:
+        entry = {"skill": SERVER}
+        return _writer(there, ours, entry, asked, is_first=there.text != ours)
+    given = found(there.backup, there.project).text if there.text == ours else there.text
+    return _writer(there, given, None, asked, is_first=False)
+
+
+def _writer(
+    there: HostFile,
+    text: str | None,
+    entry: dict[str, Any] | None,
+    asked: ConnectOptions,
+    *,
+    is_first: bool,
+) -> Callable[[], FileChange]:
+    """Return what writes a file; where nothing of ours is in it yet, it is kept as it is."""
+
+    def write() -> FileChange:
+        is_there = there.text is not None
+        changed = (text if is_there else text or None) != there.text
+        if asked.dry_run or not changed:
+            diff = _diff(there, text) if changed else None
+            return FileChange(path=str(there.path), changed=changed, entry=entry, diff=diff)
+        kept = there.write(text, keeps=is_first)
+        backup = str(kept) if kept else None
+        return FileChange(path=str(there.path), changed=True, entry=entry, backup=backup)
+
+    return write
+
+
+def _diff(there: HostFile, text: str | None) -> str:
+    """Return a change of a file as a unified diff."""
+    before = (there.text or "").splitlines(keepends=True)
+    after = (text or "").splitlines(keepends=True)
+    name = str(there.path)
+    old = name if there.text is not None else "/dev/null"
+    new = name if text is not None else "/dev/null"
+    lines = unified_diff(before, after, old, new)
+    return "".join(each if each.endswith("\n") else f"{each}\n" for each in lines)
+
+
+def _plugin(name: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((PLUGIN / name).read_bytes())
+    return value
+
+
+def _as_here(settings: Settings, group: dict[str, Any], bank: str | None) -> dict[str, Any]:
+    """Return a hook of the plugin's as it runs on this machine."""
+    made = deepcopy(group)
+    for one in made.get("hooks", [made]):
+        words = shlex.split(one["command"])[1:]
+        more = ["--bank", bank] if bank else []
+        one["command"] = shlex.join(invocation(settings, [*words, *more], command()))
+    return made
+
+
+def _without_hooks(value: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    changed = deepcopy(dict(value))
+    events = changed.get("hooks", {})
+    if not isinstance(events, dict):
+        raise MalformedError("`hooks` is no object", file=str(path), field="hooks")
+    had = False
+    for event, there in list(events.items()):
+        if not isinstance(there, list):
+            continue
+        kept = [one for one in there if not _is_ours(one)]
+        had = had or kept != there
+        if kept != there:
+            events[event] = kept
+            if not kept:
+                del events[event]
+    if had and not events:
+        del changed["hooks"]
+    return changed
+
+
+def _is_ours(group: object) -> bool:
+    inner = group.get("hooks", [group]) if isinstance(group, dict) else []
+    said = [one.get("command") for one in inner if isinstance(one, dict)]
+    return bool(said) and all(isinstance(one, str) and _OURS in one for one in said)
+
+
+def _with_member(
+    value: Mapping[str, Any], table: str, entry: dict[str, Any] | None, path: Path
+) -> dict[str, Any]:
+    changed = deepcopy(dict(value))
+    servers = changed.setdefault(table, {})
+    if not isinstance(servers, dict):
+        raise MalformedError(f"`{table}` is no object", file=str(path), field=table)
+    if entry is not None:
+        servers[SERVER] = entry
+    else:
+        servers.pop(SERVER, None)
+    if not servers and (table not in value or SERVER in value[table]):
+        del changed[table]
+    return changed

@@ -1,0 +1,160 @@
+"""The first steps on a machine: a home, a key, a store and a bank, made when they are not there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from satchel.bank.banks import create_bank
+from satchel.bank.connections import has_store, opened_store, shown_address
+from satchel.bank.default_bank import default_bank
+from satchel.bank.open_bank import OpenBank, find_bank, name_of, open_bank_in
+from satchel.bank.owner_rights import require_owner
+from satchel.config.settings import Settings
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import UnknownBankError, UsageError
+from satchel.ports.store import Store
+from satchel.runtime.locks import ProcessLock
+from satchel.runtime.private_files import private_folder
+
+FIRST_BANK = "default"
+"""The name of the first bank when nobody says another."""
+
+_PATIENCE = 60.0
+_ID_PREFIX = "blake3:"
+
+OwnerKey = Callable[[], SigningKey]
+"""Gives the key that a new bank is to belong to, made on first use; asked for only when needed."""
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """What is there to begin with, and what of it was made just now."""
+
+    home: str
+    store: str
+    bank: str | None
+    """ID of the bank that is meant; None where there are several, and none is the default."""
+
+    name: str | None
+    banks: int
+    made: list[str]
+    """Of ``key``, ``store``, ``bank``: what was not there before."""
+
+    key: str | None = None
+    """Name of the owner's signing key."""
+
+
+def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> Started:
+    """Make what is missing of home, key, store and a first bank; do nothing when all is there.
+
+    Several processes may do it at once: one makes it, the others find it.
+
+    Args:
+        settings: The surroundings.
+        name: Of the bank; None for the configured one, or, when there is none at all,
+            ``default``.
+        owner: Gives the key that a new bank belongs to.
+
+    Raises:
+        UsageError: If the name is empty, or an id.
+        LockedError: If another process does not end doing the same.
+        StoreError: If the store cannot be opened.
+    """
+    require_owner(settings, "init")
+    if name is not None and not name.strip():
+        raise UsageError("a bank name must not be empty", field="name")
+    wanted = name or settings.options.store.bank or None
+    private_folder(settings.home)
+    lock = ProcessLock(settings.home / "init.lock", purpose="creating the first bank")
+    with lock.exclusive(wait=_PATIENCE):
+        keys, there = set(settings.keyring.names()), has_store(settings)
+        found, count = _found(settings, wanted)
+        made = list[str]()
+        if found is None and (count == 0 or wanted is not None):
+            line = create_bank(settings, _new_name(wanted), owner())
+            found, count = (line.id, line.name), count + 1
+            made.append("bank")
+        if not there:
+            made.insert(0, "store")
+        if settings.options.keys.name in set(settings.keyring.names()) - keys:
+            made.insert(0, "key")
+    return Started(
+        home=str(settings.home),
+        store=shown_address(settings.store),
+        bank=found[0] if found is not None else None,
+        name=found[1] if found is not None else None,
+        banks=count,
+        made=made,
+    )
+
+
+def bank_to_fill(
+    settings: Settings,
+    store: Store,
+    wanted: str | None,
+    owner: OwnerKey,
+    told: Callable[[Started], None] | None = None,
+) -> OpenBank:
+    """Return a bank of an open store to add to; the first one is made when there is none.
+
+    Args:
+        settings: The surroundings.
+        store: Open for writing.
+        wanted: As ``opened.opened_bank`` takes it.
+        owner: As ``initialise`` takes it.
+        told: Called with what was made.
+
+    Raises:
+        UnknownBankError: If there are banks, but not this one.
+        UsageError: If there are several, and none is named.
+    """
+    with store.reading() as reader:
+        is_empty = not reader.banks(limit=1)
+    if is_empty:
+        started = initialise(settings, wanted, owner)
+        if told is not None:
+            told(started)
+    return open_bank_in(settings, store, wanted, writes=True)
+
+
+@contextmanager
+def opened_to_fill(
+    settings: Settings,
+    wanted: str | None,
+    owner: OwnerKey,
+    told: Callable[[Started], None] | None = None,
+) -> Iterator[OpenBank]:
+    """Open the configured store and one of its banks to add to; see ``bank_to_fill``."""
+    if not has_store(settings):
+        started = initialise(settings, wanted, owner)
+        if told is not None:
+            told(started)
+    with opened_store(settings, for_holder=True) as store:
+        yield bank_to_fill(settings, store, wanted, owner, told)
+
+
+def _found(settings: Settings, wanted: str | None) -> tuple[tuple[str, str | None] | None, int]:
+    """Return the bank that is meant, where it is there, and how many there are."""
+    with opened_store(settings) as store:
+        with store.reading() as reader:
+            banks = reader.banks()
+        if wanted is not None:
+            try:
+                bank = find_bank(store, wanted)
+            except UnknownBankError:
+                return None, len(banks)
+        elif len(banks) == 1:
+            bank = banks[0]
+        elif (default := default_bank(settings)) in banks and default is not None:
+            bank = default
+        else:
+            return None, len(banks)
+        with store.reading() as reader:
+            return (bank, name_of(reader, bank)), len(banks)
+
+
+def _new_name(wanted: str | None) -> str:
+    chosen = wanted or FIRST_BANK
+    if chosen.startswith(_ID_PREFIX):
+        raise UsageError("a bank name cannot be an ID", field="name", hint="Choose another name.")
+    return chosen

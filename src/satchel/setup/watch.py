@@ -1,0 +1,683 @@
+"""``satchel watch``: what hosts keep of conversations is captured before they delete it.
+
+Each transcript that changed is imported as a file is, from a copy of the moment: what the bank has
+stays, what is new is added, what is gone at the host is not gone here. Secrets are replaced.
+"""
+
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Annotated, BinaryIO, NamedTuple, cast
+
+import msgspec
+from blake3 import blake3
+
+from satchel.backup.schedule import Clock, Kind, SystemClock, Unit, timer_for
+from satchel.bank.checks import Check, State
+from satchel.bank.connections import has_store, opened_store, shown_address
+from satchel.bank.open_bank import find_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.bank.signing_keys import signer_of
+from satchel.config.invocation import Timer, invocation, unwritten
+from satchel.config.options import DryRun, SigningOptions
+from satchel.config.path_permissions import OWN, require_uncontained
+from satchel.config.settings import Settings
+from satchel.errors import (
+    EmptyInputError,
+    SatchelError,
+    TargetError,
+    UnknownBankError,
+    UnknownFormatError,
+    UnreadableError,
+    UsageError,
+)
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.ports import absent_options
+from satchel.ports.losses import Loss
+from satchel.ports.operations import Absent, Option, PathText, operation, texts
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.locks import ProcessLock
+from satchel.runtime.private_files import private_folder
+from satchel.setup.hosts import KEPT, Host
+from satchel.transfer.import_results import Imported, ImportOptions, Owners
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import cancel_job, import_file, list_jobs
+
+_ENDINGS = (".jsonl", ".json", ".zip", ".html")
+_TRANSCRIPT = ".jsonl"
+_WORD = 8
+
+
+class Seen(NamedTuple):
+    """A file or a folder that may have something new."""
+
+    time: int
+    """When it was changed, in nanoseconds: the oldest is the next to be deleted."""
+
+    path: Path
+    size: int
+    form: str | None
+    """Its format; None to recognise it."""
+
+    is_folder: bool = False
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """What is another pair once it has changed."""
+        return self.size, self.time
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether what is in it changes, and is not only added to."""
+        return self.is_folder
+
+
+def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[Seen]:
+    """Yield what hosts keep, and what is in folders; without either, of all hosts that are known.
+
+    Links are not followed.
+
+    Raises:
+        UsageError: If a host keeps nothing that is known.
+        UnreadableError: If there is no such folder.
+    """
+    for host in hosts or (() if folders else tuple(KEPT)):
+        yield from _of_host(host)
+    for folder in folders:
+        if not folder.is_dir():
+            raise UnreadableError("no such folder", file=str(folder))
+        yield from _files_in(folder.absolute(), _ENDINGS, None)
+
+
+def _of_host(host: Host) -> Iterator[Seen]:
+    if host not in KEPT:
+        known = ", ".join(KEPT)
+        raise UsageError(
+            f"the conversation folder of {host} is not known",
+            field="host",
+            hint=f"Add --folder FOLDER. Known: {known}.",
+        )
+    kept = KEPT[host]
+    said = os.environ.get(kept.variable)
+    root = (Path(said) if said else Path.home() / kept.folder).absolute()
+    for name in kept.transcripts:
+        yield from _files_in(root / name, (_TRANSCRIPT,), kept.form)
+    for folder in sorted(root.glob(kept.memories)):
+        if folder.is_dir() and not folder.is_symlink():
+            yield from _memory_in(folder)
+
+
+def _memory_in(folder: Path) -> Iterator[Seen]:
+    """Yield a folder of memory, with a mark of all that is in it."""
+    found = sorted(_files_in(folder, (".md",), None))
+    if found:
+        said = repr([(str(one.path), one.mark) for one in found]).encode("utf-8", "replace")
+        mark = int.from_bytes(blake3(said).digest(_WORD)) >> 1
+        yield Seen(max(one.time for one in found), folder, mark, None, is_folder=True)
+
+
+def _files_in(folder: Path, endings: tuple[str, ...], form: str | None) -> Iterator[Seen]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in names:
+            if not name.endswith(endings):
+                continue
+            path = Path(place, name)
+            try:
+                status = path.lstat()
+            except OSError:  # deleted meanwhile
+                continue
+            if stat.S_ISREG(status.st_mode) and status.st_size:
+                yield Seen(status.st_mtime_ns, path, status.st_size, form)
+
+
+_MOST_BYTES = 1 << 28
+_ID_DIGITS = 24
+_STALE = timedelta(days=7)
+"""Hosts delete what is a month old."""
+
+
+class Standing(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """How far it is, for one bank."""
+
+    store: str
+    name: str
+    """What the bank is called."""
+
+    bank: str | None = None
+    """Its id."""
+
+    at: str | None = None
+    """When it was last looked whether there is something new."""
+
+    files: dict[str, tuple[int, int]] = {}
+    """Size and time of what was taken, by path."""
+
+    missed: dict[str, str] = {}
+    """What could not be taken the last time, and why, by path."""
+
+
+def standing_of(settings: Settings, name: str) -> Standing:
+    """Return how far it is for a bank."""
+    found = _read(_path(settings, name))
+    return found or Standing(store=shown_address(settings.store), name=name)
+
+
+def keep_standing(settings: Settings, found: Standing) -> None:
+    """Keep how far it is."""
+    path = _path(settings, found.name)
+    with suppress(SatchelError, OSError):  # a full disk: the next time takes it all again
+        private_folder(settings.state)
+        private_folder(path.parent)
+        with writing(path, mode=PRIVATE_FILE) as stream:
+            stream.write(msgspec.json.encode(found))
+
+
+def check_watching(settings: Settings, moment: datetime | None = None) -> Iterator[Check]:
+    """Say of each bank that hosts were captured into whether that is fresh.
+
+    Args:
+        settings: The surroundings.
+        moment: What time it is; the clock's by default.
+    """
+    require_owner(settings, "doctor")
+    for path in sorted((settings.state / "watch").glob("*.json")):
+        found = _read(path)
+        if found is None or found.store != shown_address(settings.store) or found.at is None:
+            continue
+        age = (moment or datetime.now(UTC)) - datetime.fromisoformat(found.at)
+        looked = found.at[:16].replace("T", " ")
+        detail = f"last captured {looked}, files known: {len(found.files):,}"
+        if found.missed:
+            detail += f", {len(found.missed):,} could not be captured"
+        is_old = age > _STALE
+        hint = (
+            "Hosts delete conversations after about a month; capture them: satchel watch --once"
+            if is_old
+            else None
+        )
+        state: State = "problem" if is_old else "note" if found.missed else "ok"
+        yield Check(name=f"watch into {found.name}", state=state, detail=detail, hint=hint)
+
+
+def _path(settings: Settings, name: str) -> Path:
+    said = blake3(f"{shown_address(settings.store)}\0{name}".encode()).hexdigest()
+    return settings.state / "watch" / f"{said[:_ID_DIGITS]}.json"
+
+
+def _read(path: Path) -> Standing | None:
+    with suppress(SatchelError, msgspec.MsgspecError), reading(path) as stream:
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(Standing))
+    return None
+
+
+BANK = "transcripts"
+"""The bank that is meant where none is named or configured."""
+
+UNIT = Unit(
+    "satchel-watch",
+    "Capture of agent conversations by Satchel",
+    "Scheduled capture of agent conversations",
+)
+
+_SETTLED = 60.0
+"""Seconds after which a file that nobody wrote to is taken to its end."""
+
+_CHUNK = 1 << 20
+_HOUR, _MINUTE = 3600, 60
+_NIGHT = 3
+_PAST = 17
+"""Minutes past the hour, for what is due each hour or less often."""
+
+
+def _known_hosts(values: Sequence[str]) -> tuple[str, ...]:
+    unknown = sorted(set(values) - set(Host))
+    if unknown:
+        known = ", ".join(Host)
+        raise UsageError(
+            f"unknown host {unknown[0]!r}", field="hosts", hint=f"Choose from: {known}."
+        )
+    return tuple(values)
+
+
+def _interval(text: str) -> str:
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS and unit in _SECONDS):
+        raise UsageError(f"not an interval: {text!r}", field="every", hint="Such as 15m, 1h or 1d.")
+    if not 0 < int(number) * _SECONDS[unit] <= _LONGEST:
+        raise UsageError("an interval must be between a second and a year", field="every")
+    return text
+
+
+_AGAIN = Absent(why="A call captures once; the program decides when to call again.")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = 366 * 86400
+_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions(SigningOptions):
+    """What to capture, and where it goes."""
+
+    hosts: Annotated[
+        str | Sequence[str],
+        Option(
+            f"Agent hosts: {', '.join(Host)}. Default: all that are here.",
+            argument=True,
+            metavar="HOST",
+            parse=_known_hosts,
+            values="|".join(Host),
+        ),
+    ] = ()
+    _: KW_ONLY
+    folders: Annotated[
+        PathText | Sequence[PathText],
+        Option("Folder with transcripts or exports. Repeatable.", flag="--folder", values="file"),
+    ] = ()
+    bank: Annotated[
+        str | None,
+        Option(
+            f"Bank to add to, created if missing. Default: the configured one, or {BANK}.",
+            values="bank",
+        ),
+    ] = None
+    once: Annotated[bool, Option("Capture once and exit, as a timer does.", python=_AGAIN)] = (
+        absent_options.field(default=False, init=False)
+    )
+    every: Annotated[
+        str,
+        Option(
+            "Interval: 15m, 1h, 6h, 1d. The first capture is immediate.",
+            parse=_interval,
+            python=_AGAIN,
+        ),
+    ] = absent_options.field(default="1h", init=False)
+    print: Annotated[
+        Kind | None,
+        Option("Print a timer for it, and exit.", python=_AGAIN),
+    ] = absent_options.field(default=None, init=False)
+    dry_run: DryRun = False
+
+    @property
+    def interval(self) -> timedelta:
+        """The time from one capture to the next."""
+        return timedelta(seconds=int(self.every[:-1]) * _SECONDS[self.every[-1]])
+
+
+class Captured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file or a folder that something new was taken from."""
+
+    file: str
+    format: str | None = None
+    """None for what would be looked at."""
+
+    added: int = 0
+    """Records that are new to the bank."""
+
+
+class Missed(msgspec.Struct, frozen=True, kw_only=True):
+    """What could not be taken."""
+
+    file: str
+    code: str
+    message: str
+    exit_status: int
+
+
+class Watched(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What one look at the hosts brought."""
+
+    bank: str
+    at: str
+    looked: int = 0
+    """Files and folders that are there."""
+
+    captured: list[Captured] = []
+    unchanged: int = 0
+    """As they were when they were taken."""
+
+    empty: int = 0
+    """Without a message, so far."""
+
+    unknown: list[str] = []
+    """Of no format that is known."""
+
+    gone: int = 0
+    """Deleted at the host since the last time; here they stay."""
+
+    missed: list[Missed] = []
+    losses: list[Loss] = []
+    """What is no part of a conversation, counted over all that was captured."""
+
+    secrets: dict[str, int] = {}
+    """What was replaced, by kind."""
+
+    dry_run: bool = False
+    status: int = 0
+    """The exit status of the last capture, if there were several."""
+
+    timer: Timer | None = None
+    """What makes the system capture, if that was asked for."""
+
+    @property
+    def exit_status(self) -> int:
+        """0, or that of the first that could not be captured."""
+        return self.missed[0].exit_status if self.missed else self.status
+
+
+Told = Callable[[Watched], None]
+
+
+@operation(
+    WatchOptions,
+    name="watch",
+    example="satchel watch claude-code codex --once",
+    absent={
+        "http": "It reads the files of programs on this machine.",
+        "mcp": "A person decides what is captured.",
+    },
+)
+def watch(
+    settings: Settings,
+    options: WatchOptions,
+    *,
+    owner: Owners | None = None,
+    told: Told | None = None,
+    require_writable: Callable[[], None] | None = None,
+) -> Watched:
+    """Capture the conversations that agent hosts store, before they delete them.
+
+    Only what changed is read, only what is new is added, and what a host deletes stays here.
+    Secrets are replaced. On the command line it runs until it is interrupted, unless `--once` or
+    `--print` is given. One file that cannot be read is no error: it is reported, and tried again.
+
+    Args:
+        settings: Where the store and the keys are.
+        options: What to capture.
+        owner: Returns the key that owns the bank, if it is created.
+        told: Called with the result of each capture; without it, it captures once.
+        require_writable: Refuses what was opened for reading.
+
+    Raises:
+        ContainmentError: If roots are set.
+        UnreadableError: If there is nothing to watch.
+        LockedError: If another process captures.
+    """
+    if options.print is not None:
+        words = [*texts(options.hosts), "--once"]
+        for folder in texts(options.folders):
+            words += ["--folder", str(Path(folder).absolute())]
+        words += ["--bank", options.bank] if options.bank else []
+        text = timer_to_watch(settings, options.print, ["watch", *words], options.interval)
+        timer = Timer(kind=options.print, text=text, missing=unwritten(settings))
+        return Watched(bank=options.bank or "", at=now(), timer=timer)
+    require_owner(settings, "watch")
+    for place in [*texts(options.folders), *texts(options.hosts)] or ["the hosts that are here"]:
+        require_uncontained(settings, place, OWN)
+    if require_writable is not None and not options.dry_run:
+        require_writable()
+    key = partial(signer_of, settings, options, owner)
+    if options.once or options.dry_run or told is None:
+        return watch_once(settings, options, key)
+    status = keep_watching(settings, options, key, options.interval, told=told)
+    return Watched(bank=options.bank or "", at=now(), status=status)
+
+
+def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> Watched:
+    """Capture what changed since the last time.
+
+    What cannot be taken is told of, and tried again the next time. One that was killed leaves
+    nothing that counts twice.
+
+    Args:
+        settings: Where the store and the keys are.
+        asked: What is captured.
+        owner: Gives the key that owns the bank, where it is made.
+
+    Raises:
+        UnreadableError: If there is nothing to watch.
+        LockedError: If another one is at it.
+    """
+    require_owner(settings, "watch")
+    seen = sorted(
+        found_for(tuple(map(Host, texts(asked.hosts))), tuple(map(Path, texts(asked.folders))))
+    )
+    if not seen:
+        raise UnreadableError(
+            "no transcripts were found",
+            hint="Give a host or a folder: satchel watch --folder FOLDER",
+        )
+    name = asked.bank or settings.options.store.bank or BANK
+    lock = ProcessLock(settings.state / "watch.lock", purpose="watch")
+    with lock.exclusive():
+        return _Look(settings, name, seen).capture(owner, dry_run=asked.dry_run)
+
+
+def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is told
+    settings: Settings,
+    asked: WatchOptions,
+    owner: Owners,
+    every: timedelta,
+    *,
+    clock: Clock | None = None,
+    runs: int | None = None,
+    told: Told | None = None,
+) -> int:
+    """Capture again and again, until the program is ended.
+
+    Args:
+        settings: Where the store and the keys are.
+        asked: What is captured.
+        owner: As for ``watch_once``.
+        every: The time from one look to the next.
+        clock: What time it is; that of the machine by default.
+        runs: After how many looks to end; None for never.
+        told: Told of each look.
+
+    Returns:
+        The exit status of the last look.
+
+    Raises:
+        SatchelError: As ``watch_once``, at the first look.
+    """
+    require_owner(settings, "watch")
+    time_, status, is_first = clock or SystemClock(), 0, True
+    while runs is None or runs > 0:
+        due = time_.now() + every
+        try:
+            found = watch_once(settings, asked, owner)
+        except SatchelError as error:
+            if is_first:
+                raise
+            found = Watched(bank=asked.bank or "", at=now(), missed=[_missed("", error)])
+        status, is_first = found.exit_status, False
+        if told is not None:
+            told(found)
+        runs = None if runs is None else runs - 1
+        if runs != 0:
+            _wait(time_, due)
+    return status
+
+
+def timer_to_watch(
+    settings: Settings, kind: Kind, arguments: Sequence[str], every: timedelta
+) -> str:
+    """Return what has the system do it: systemd's units, a cron line, launchd's plist.
+
+    Raises:
+        UsageError: If no timer can say how often.
+    """
+    require_owner(settings, "watch")
+    return timer_for(kind, schedule_of(every), invocation(settings, arguments), UNIT)
+
+
+def schedule_of(every: timedelta) -> str:
+    """Return an interval as cron's five fields.
+
+    Raises:
+        UsageError: If it is none of minutes in an hour, hours in a day, or a day.
+    """
+    seconds = int(every.total_seconds())
+    minutes, hours = seconds // _MINUTE, seconds // _HOUR
+    if seconds % _MINUTE == 0 and 0 < minutes < _MINUTE and _MINUTE % minutes == 0:
+        return f"*/{minutes} * * * *" if minutes > 1 else "* * * * *"
+    if seconds % _HOUR == 0 and 0 < hours <= 24 and 24 % hours == 0:  # noqa: PLR2004 - a day
+        often = {1: "*", 24: str(_NIGHT)}.get(hours, f"*/{hours}")
+        return f"{_PAST} {often} * * *"
+    raise UsageError(
+        "no timer can express this interval", field="every", hint="Such as 15m, 1h, 6h or 1d."
+    )
+
+
+def _wait(clock: Clock, due: datetime) -> None:
+    while clock.now() < due:
+        clock.wait(due)
+
+
+class _Look:
+    """One look at what is there."""
+
+    def __init__(self, settings: Settings, name: str, seen: list[Seen]) -> None:
+        self._settings = settings
+        self._name = name
+        self._seen = seen
+        self._before = self._standing()
+        self._losses = dict[tuple[str, str], Loss]()
+        self._secrets = Counter[str]()
+        self._told = Watched(bank=name, at=now(), looked=len(seen))
+
+    def capture(self, owner: Owners, *, dry_run: bool) -> Watched:
+        told, before = self._told, self._before
+        known = before.files
+        changed = [one for one in self._seen if known.get(str(one.path)) != one.mark]
+        told.unchanged = len(self._seen) - len(changed)
+        if dry_run:
+            told.dry_run = True
+            told.captured = [Captured(file=str(one.path)) for one in changed]
+            return told
+        there = {str(one.path) for one in self._seen}
+        # A folder that is not looked at this time may well be there.
+        gone = [path for path in known.keys() - there if not Path(path).exists()]
+        told.gone = len(gone)
+        for path in gone:
+            del known[path]
+        if changed:
+            self._take_back(changed)
+        for one in changed:
+            self._take(one, owner)
+        before.at, before.missed = told.at, {one.file: one.message for one in told.missed}
+        keep_standing(self._settings, before)
+        told.losses, told.secrets = list(self._losses.values()), dict(self._secrets)
+        return told
+
+    def _standing(self) -> Standing:
+        """Return how far it is; from the start for a bank that is not the one it was."""
+        settings, found = self._settings, standing_of(self._settings, self._name)
+        there = None
+        if has_store(settings):
+            with opened_store(settings, read_only=True) as store, suppress(UnknownBankError):
+                there = find_bank(store, self._name)
+        if found.bank != there or there is None:
+            found.bank, found.files = there, {}
+        return found
+
+    def _take_back(self, changed: list[Seen]) -> None:
+        """Take back what one that was killed began; its file may be a longer one by now."""
+        if not has_store(self._settings):
+            return
+        paths = {str(one.path) for one in changed}
+        for job in list_jobs(self._settings):
+            if job.input in paths:
+                cancel_job(self._settings, job.id, reason="captured again")
+
+    def _take(self, one: Seen, owner: Owners) -> None:
+        told, file = self._told, str(one.path)
+        try:
+            with _as_it_is(one) as source:
+                options = ImportOptions(
+                    source_format=one.form,
+                    on_conflict=OnConflict.OVERWRITE if one.is_memory else OnConflict.SKIP,
+                    scrub_secrets=True,
+                    skip_bad=True,
+                    keeps_receipt=False,
+                )
+                found = import_file(self._settings, source, self._name, owner, options)
+        except EmptyInputError:
+            told.empty += 1
+        except UnknownFormatError:
+            told.unknown.append(file)
+            return
+        except SatchelError as error:
+            told.missed.append(_missed(file, error))
+            return
+        else:
+            self._count(file, found)
+        self._before.files[file] = one.mark
+        keep_standing(self._settings, self._before)
+
+    def _count(self, file: str, found: Imported) -> None:
+        added = 0
+        for bank in found.banks:
+            self._before.bank = bank.bank or self._before.bank
+            done = bank.done
+            added += done.added + done.others
+        if found.changed:
+            self._told.captured.append(Captured(file=file, format=found.source_format, added=added))
+        self._secrets.update(found.secrets)
+        for loss in found.losses:
+            kept = self._losses.setdefault((loss.name, loss.reason), Loss(loss.name, loss.reason))
+            kept.count += loss.count
+
+
+def _missed(file: str, error: SatchelError) -> Missed:
+    return Missed(file=file, code=error.code, message=error.message, exit_status=error.exit_status)
+
+
+@contextmanager
+def _as_it_is(one: Seen) -> Iterator[Path | OpenFile]:
+    """Give a transcript as it is now: a program may go on writing to it, in the middle of a line.
+
+    A folder is copied by whoever reads it.
+    """
+    if one.is_folder:
+        yield one.path
+        return
+    with tempfile.TemporaryFile() as kept:
+        with OpenFile.named(one.path) as file:
+            is_settled = time.time() - file.status.st_mtime > _SETTLED
+            try:
+                shutil.copyfileobj(file.stream(), kept, _CHUNK)
+                if not is_settled and one.path.suffix == ".jsonl":
+                    _cut_to_lines(cast("BinaryIO", kept))
+                kept.flush()
+            except OSError as error:
+                raise TargetError(
+                    f"cannot keep a copy: {error.strerror or error}", file=tempfile.gettempdir()
+                ) from error
+        with OpenFile(os.dup(kept.fileno()), one.path) as copied:
+            yield copied
+
+
+def _cut_to_lines(kept: BinaryIO) -> None:
+    """Leave what is behind the last line's end for the next time."""
+    end = kept.seek(0, 2)
+    while end > 0:
+        start = max(0, end - _CHUNK)
+        kept.seek(start)
+        at = kept.read(end - start).rfind(b"\n")
+        if at >= 0:
+            kept.truncate(start + at + 1)
+            return
+        end = start
+    kept.truncate(0)

@@ -1,0 +1,513 @@
+"""Opening the files: a folder of our own, its lock, and what is done when they cannot be opened.
+
+The engine writes ``graph.lbug`` and, beside it, a log that it empties into it. It makes files as
+the umask says, so the folder is what is private. A second owner of the same files would lose what
+the first one acknowledged, without a word: so the folder has a lock that its owner keeps.
+"""
+
+import atexit
+import ctypes
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from satchel.errors import (
+    MissingExtraError,
+    PathRefusedError,
+    SatchelError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreVersionError,
+)
+from satchel.runtime.atomic_files import PRIVATE_FILE, writing
+from satchel.runtime.locks import ProcessLock
+from satchel.runtime.private_files import open_private, private_folder
+from satchel.runtime.processes import in_child
+from satchel.stores.ladybug.schema import VERSION, statements
+from satchel.stores.ladybug.statements import Block, ours, translated
+
+FILE = "graph.lbug"
+LOG = FILE + ".wal"
+LOCK = "lock"
+
+_POOL_BYTES = 1 << 30
+_LARGEST = 1 << 40  # bytes of addresses, not of memory; the engine's own choice is 8 times that
+_THREADS = 2
+_MAGIC = b"LBUG"
+_HEADER = 12
+_LAST_OF = {40: "0.15.3", 41: "0.17.1"}
+"""Older storage versions, with a release that writes them."""
+
+_LOG_FAILED = ("WAL", "Reading past the end", "Checksum verification failed")
+
+
+def engine() -> Any:
+    """Return the engine's module.
+
+    Raises:
+        MissingExtraError: If it is not installed, or something else of that name is.
+    """
+    hint = 'Install it: python -m pip install "satchel[graph]"'
+    try:
+        import ladybug
+    except ImportError as error:
+        raise MissingExtraError("this store needs LadybugDB", hint=hint) from error
+    if not hasattr(ladybug, "Database"):
+        raise MissingExtraError(
+            "the installed package `ladybug` is not LadybugDB",
+            hint="The weather package ladybug-core has the same name: uninstall it. " + hint,
+        )
+    return ladybug
+
+
+def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
+    """Open the database in a folder that this process has locked.
+
+    Raises:
+        StoreDamagedError: If it cannot be opened. Where that is because of its log, both files
+            were copied aside and the log was cut to what can be read; opened again, the store
+            has that.
+        StoreVersionError: If its files are of a newer kind.
+        StoreError: If it cannot be opened for another reason.
+    """
+    module, path = engine(), folder / file
+    _look_at(module, path, read_only=read_only)
+    try:
+        return _database(module, path, read_only=read_only)
+    except (RuntimeError, MemoryError) as error:
+        said = str(error)
+        log = path.with_name(path.name + ".wal")
+        if read_only or not log.exists() or not any(part in said for part in _LOG_FAILED):
+            raise ours(error, str(folder)) from error
+        raise _quarantined(module, folder, path) from error
+
+
+def prepare(database: Any, name: str, *, read_only: bool) -> None:
+    """Make the tables of a new store, and refuse one that is not ours.
+
+    Raises:
+        StoreVersionError: If it is something else, or newer than this program.
+    """
+    with translated(name):
+        connection = engine().Connection(database, num_threads=1)
+        try:
+            tables = {name for (name,) in connection.execute(_TABLES).get_all()}
+            if not tables and not read_only:
+                connection.execute("BEGIN TRANSACTION")
+                for statement in statements():
+                    connection.execute(statement)
+                connection.execute("COMMIT")
+            elif "Meta" not in tables:
+                raise StoreVersionError("this is not a Satchel database", file=name)
+            else:
+                _refuse_newer(connection.execute(_VERSION).get_all(), name)
+        finally:
+            connection.close()
+
+
+_TABLES = "CALL show_tables() RETURN name"
+_VERSION = "MATCH (m:Meta {name: 'version'}) RETURN m.value"
+
+
+def _refuse_newer(found: list[list[Any]], name: str) -> None:
+    if found != [[VERSION]]:
+        raise StoreVersionError(
+            f"the store has version {found[0][0] if found else None},"
+            f" this program reads version {VERSION}",
+            file=name,
+            hint="Use a newer satchel.",
+        )
+
+
+def _database(module: Any, path: Path, *, read_only: bool, throw: bool = True) -> Any:
+    return module.Database(
+        str(path),
+        buffer_pool_size=_POOL_BYTES,
+        max_num_threads=_THREADS,
+        max_db_size=_LARGEST,
+        read_only=read_only,
+        # Only when nobody reads, and by us alone.
+        auto_checkpoint=False,
+        throw_on_wal_replay_failure=throw,
+    )
+
+
+def _look_at(module: Any, path: Path, *, read_only: bool) -> None:
+    """Refuse files of a newer engine; keep a copy of older ones, which it would write anew."""
+    own = int(module.Database.get_storage_version())
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        header = file.read(_HEADER)
+        if not header.startswith(_MAGIC):
+            return  # empty, or none of the engine's: it says so itself
+        found = int.from_bytes(header[len(_MAGIC) :], "little")
+        if found > own:
+            raise StoreVersionError(
+                f"the files have storage version {found}, the installed engine writes {own}",
+                file=str(path.parent),
+                hint="Use a newer ladybug.",
+            )
+        if found < own:
+            _refuse_older_log(path, found, own)
+            if not read_only:
+                _copy(path, path.with_name(f"{path.stem}.storage-{found}{path.suffix}"))
+
+
+def _refuse_older_log(path: Path, found: int, own: int) -> None:
+    """Refuse a log of an older engine: this one cannot read it, and would cut it off."""
+    with suppress(FileNotFoundError):
+        if path.with_name(path.name + ".wal").stat().st_size:
+            release = _LAST_OF.get(found, "VERSION")
+            raise StoreVersionError(
+                f"the latest writes are in a log of storage version {found}, which the "
+                f"installed engine ({own}) cannot read; nothing was changed",
+                file=str(path.parent),
+                hint="Open the store once with the engine that wrote it, which applies the log:"
+                f" python -m pip install ladybug=={release}, then satchel doctor, then install"
+                " the newer one again.",
+            )
+
+
+def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:
+    """Copy the files aside, leave the store with what can be read, and return what to say."""
+    kept = next(
+        place
+        for number in range(1, 1 << 20)
+        if not (place := folder / f"damaged-{number}").exists()
+    )
+    kept.mkdir(mode=0o700)
+    log = path.with_name(path.name + ".wal")
+    for each in (path, log):
+        _copy(each, kept / each.name)
+    try:
+        database = _database(module, path, read_only=False, throw=False)
+        connection = module.Connection(database, num_threads=1)
+        connection.execute("CHECKPOINT")
+        connection.close()
+        database.close()
+    except (RuntimeError, MemoryError) as error:
+        return ours(error, str(folder))
+    return StoreDamagedError(
+        "the log of the store could not be read to its end, so the latest writes may be missing",
+        file=str(folder),
+        hint=(
+            f"Both files were copied to {kept}. Run again to continue with what could be read, and "
+            "verify the bank: the witness shows whether anything is missing."
+        ),
+    )
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, private and forced to disk with its name; one that is there stays."""
+    if not target.exists():
+        with source.open("rb") as old, writing(target, overwrite=False, mode=0o600) as new:
+            shutil.copyfileobj(old, new)
+
+
+_LOG_BYTES = 1 << 26
+"""A log that is longer goes into the file, as soon as nobody reads."""
+
+_READ, _WRITE = "BEGIN TRANSACTION READ ONLY", "BEGIN TRANSACTION"
+
+
+class Shared:
+    """What a process has open at one place.
+
+    Args:
+        folder: The place.
+        read_only: Whether nothing is going to be written.
+        wait: Seconds to wait for other processes, and for other threads that write.
+    """
+
+    def __init__(self, folder: Path, *, read_only: bool, wait: float) -> None:
+        self.folder = folder
+        self.name = str(folder)
+        self.read_only = read_only
+        self.users = 0
+        self._wait = wait
+        self._lock = ProcessLock(folder / LOCK, purpose="LadybugDB store")
+        self._turn = threading.Lock()
+        self._gate = threading.Condition()
+        self._inside = 0
+        self._shut = False
+        self._idle: list[Any] = []
+        self._database: Any = None
+        self._file: tuple[int, int] | None = None
+        """Device and number of the database's file."""
+        self._begin()
+        in_child(self._forget_parent)
+
+    def _begin(self) -> None:
+        if not self.read_only:
+            private_folder(self.folder)
+        elif not (self.folder / FILE).exists():
+            raise StoreError(
+                "no store at this address",
+                file=self.name,
+                hint="Check the address; reading creates nothing.",
+            )
+        engine()
+        self._lock.acquire(shared=self.read_only, wait=self._wait)
+        try:
+            if not self.read_only:
+                self._make_private()
+            self._database = opened(self.folder, read_only=self.read_only)
+            prepare(self._database, self.name, read_only=self.read_only)
+            self._file = self._found()
+        except BaseException:
+            self._end()
+            raise
+
+    def _make_private(self) -> None:
+        """See to it that the files are the owner's alone, a new one from the start."""
+        for name in (FILE, LOG):
+            if name == FILE or os.path.lexists(self.folder / name):
+                os.close(open_private(self.folder / name, create=name == FILE).handle)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was opened by this process, and can be used."""
+        return self._database is not None
+
+    @contextmanager
+    def reading(self) -> Iterator[Block]:
+        """Give a view that nothing of what is committed meanwhile is seen in."""
+        with self._in_it() as connection, self._begun(connection, _READ) as block:
+            yield block
+
+    @contextmanager
+    def writing(self) -> Iterator[Block]:
+        """Give the right to write, to one at a time; durable when the block has ended well."""
+        if not self._turn.acquire(timeout=self._wait):
+            raise StoreBusyError(
+                "another thread is writing and did not finish in time",
+                file=self.name,
+                hint="Try again.",
+            )
+        try:
+            with self._in_it() as connection, self._begun(connection, _WRITE) as block:
+                yield block
+            self._require_there()
+        finally:
+            self._turn.release()
+        if (log := self._log()) is not None:
+            if log.st_mode & 0o077:  # the engine makes it anew, as the umask says
+                (self.folder / LOG).chmod(PRIVATE_FILE)
+            if log.st_size > _LOG_BYTES:
+                self.empty_log()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have nobody read or write in a block, this thread neither.
+
+        Raises:
+            StoreBusyError: If somebody does and does not end in time.
+        """
+        if not self._turn.acquire(timeout=self._wait):
+            raise self._busy()
+        try:
+            with self._gate:
+                if not self._gate.wait_for(lambda: not self._inside, self._wait):
+                    raise self._busy()
+                self._close_idle()
+                yield
+        finally:
+            self._turn.release()
+
+    def replace(self, work: Callable[[Any], Path]) -> None:
+        """Put another file in the place of the database.
+
+        Args:
+            work: Is given the open database and returns the file, closed and in the same folder.
+        """
+        with self.alone():
+            file = work(self._database)
+            self._close_database()
+            try:
+                file.replace(self.folder / FILE)
+                _force_names(self.folder)
+            finally:
+                self._database = opened(self.folder)
+                self._file = self._found()
+
+    def empty_log(self) -> None:
+        """Write what is in the log into the file, unless somebody reads just now."""
+        with self._gate:
+            if not self._inside and not self.read_only:
+                with translated(self.name):
+                    connection = self._connection()
+                    connection.execute("CHECKPOINT")
+                    self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close the files; whoever is still inside is waited for."""
+        with self._gate:
+            self._shut = True
+            if not self._inside:
+                self._end()
+
+    def _end(self) -> None:
+        try:
+            self._close_database()
+        finally:
+            self._lock.release()
+
+    def _close_database(self) -> None:
+        self._close_idle()
+        database, self._database = self._database, None
+        if database is not None:
+            with translated(self.name):
+                database.close()  # empties the log and forces the file to disk
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connection(self) -> Any:
+        return (
+            self._idle.pop() if self._idle else engine().Connection(self._database, num_threads=1)
+        )
+
+    @contextmanager
+    def _in_it(self) -> Iterator[Any]:
+        with self._gate:
+            if self._database is None:
+                raise StoreError("the store is closed", file=self.name, hint="Open it again.")
+            self._require_there()
+            with translated(self.name):
+                connection = self._connection()
+            self._inside += 1
+        process = os.getpid()
+        try:
+            yield connection
+        finally:
+            if os.getpid() == process:
+                with self._gate:
+                    self._inside -= 1
+                    self._idle.append(connection)
+                    self._gate.notify_all()
+                    if self._shut and not self._inside:
+                        self._end()
+
+    @contextmanager
+    def _begun(self, connection: Any, begin: str) -> Iterator[Block]:
+        block, process = Block(connection, self.name), os.getpid()
+        block.run(begin)
+        try:
+            yield block
+            if os.getpid() == process and begin == _WRITE:
+                block.run("COMMIT")  # refused where the engine took it back before
+        finally:
+            block.over = block.over or "it has ended"  # for what is still being listed
+            if os.getpid() == process:
+                _take_back(connection)
+
+    def _found(self) -> tuple[int, int] | None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            there = (self.folder / FILE).stat(follow_symlinks=False)
+            return there.st_dev, there.st_ino
+        return None
+
+    def _require_there(self) -> None:
+        """Require the file that was opened: what the engine writes to another one is lost."""
+        if self._found() != self._file:
+            raise StoreError(
+                "the files of the store were deleted or replaced while it was in use",
+                file=self.name,
+                hint=(
+                    "Move them back, or restore them: satchel backup restore; then restart this "
+                    "program. See: satchel doctor."
+                ),
+            )
+
+    def _log(self) -> os.stat_result | None:
+        with suppress(FileNotFoundError):
+            return (self.folder / LOG).stat(follow_symlinks=False)
+        return None
+
+    def _busy(self) -> StoreBusyError:
+        return StoreBusyError(
+            "another program uses the store and did not finish in time",
+            file=self.name,
+            hint="Try again.",
+        )
+
+    def _forget_parent(self) -> None:
+        """Let go, in a child, of what its parent has open: ending it here would end that."""
+        for left in (self._database, *self._idle):
+            if left is not None:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))  # never closed, nor collected
+        self._database, self._idle = None, []
+        self._turn, self._gate, self._inside = threading.Lock(), threading.Condition(), 0
+
+
+def _take_back(connection: Any) -> None:
+    with suppress(RuntimeError):  # the engine did it already
+        connection.execute("ROLLBACK")
+
+
+def _force_names(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_open: dict[tuple[str, bool], Shared] = {}
+_registry = threading.Lock()
+
+
+def share(folder: Path, *, read_only: bool, wait: float) -> Shared:
+    """Return what this process has open at a place, opened where it is not; ``leave`` gives it up.
+
+    Raises:
+        LockedError: If another process has it, or this one for reading only.
+        PathRefusedError: If the folder, or a file of the store in it, is a link.
+        StoreError: If it cannot be opened.
+    """
+    if folder.is_symlink():
+        raise PathRefusedError(
+            "the folder of the store is a symbolic link",
+            file=str(folder),
+            hint="Use the folder itself; its parents may be links.",
+        )
+    real = os.path.realpath(folder)
+    with _registry:
+        found = _open.get((real, False)) or (_open.get((real, True)) if read_only else None)
+        if found is None:
+            found = Shared(Path(real), read_only=read_only, wait=wait)
+            _open[real, read_only] = found
+        found.users += 1
+        return found
+
+
+def leave(shared: Shared) -> None:
+    """Give up what ``share`` returned; the last one closes it."""
+    with _registry:
+        shared.users -= 1
+        key = (shared.name, shared.read_only)
+        if shared.users == 0 and _open.get(key) is shared:
+            del _open[key]
+            shared.close()
+
+
+def _close_all() -> None:
+    while _open:
+        with suppress(SatchelError):
+            _open.popitem()[1].close()
+
+
+def _forget() -> None:
+    """Forget, in a child, what its parent has open."""
+    global _registry  # noqa: PLW0603 - there is one process
+    _registry = threading.Lock()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+atexit.register(_close_all)

@@ -1,0 +1,324 @@
+"""Reading rows from the tables."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from satchel.ports.links import Kinds, Linked
+from satchel.ports.rows import CONFIG, Filter, Link, Row
+from satchel.ports.store import BLOCK_BITS, ColumnBlock, Marked, StoredHead
+from satchel.stores.nearest import column_blocks
+from satchel.stores.postgres.schema import INDEXED, NAME_SAID, NAMING
+from satchel.stores.postgres.statements import (
+    ID_PREFIX,
+    MOST_AT_ONCE,
+    MOST_PLACE,
+    OwnTransactions,
+    Session,
+    among,
+    raw_id,
+    raw_slot,
+    raw_text,
+    same,
+    translated,
+)
+from satchel.stores.postgres.vectors import Blobs, Vectors
+from satchel.stores.postgres.words import SELECT, SELECT_SMALL, Words, clauses, row_of
+
+_DIGITS, _HEX = 64, frozenset("0123456789abcdef")
+_NAMED = "SELECT id FROM bank WHERE head <> '' AND ({found}) ORDER BY id"
+_SAYING = "SELECT bank FROM record WHERE {naming} AND {said} AND position(%s IN body) > 0"
+_BY_INDEX = _NAMED.format(
+    found="number IN ("
+    + " UNION ".join(
+        _SAYING.format(naming=NAMING, said=said)
+        for said in (f"{NAME_SAID} >= %s AND {NAME_SAID} < %s", f"{NAME_SAID} = ''::bytea")
+    )
+    + ")"
+)
+# Each by a key: the first place of a bank, and the places of its rows of a type.
+_ONE_BY_ONE = _NAMED.format(
+    found=" OR ".join(
+        "EXISTS (SELECT FROM record WHERE record.bank = number"
+        f" AND {one} AND position(%s IN body) > 0)"
+        for one in ("seq = 0", f"type = '{CONFIG}'")
+    )
+)
+_MARKED = """
+SELECT seq, id, type, at, retired, hold FROM record
+WHERE bank = %s AND seq BETWEEN %s AND %s AND (retired IS NOT NULL OR hold)"""
+_BLOCKS = """
+SELECT seq >> {bits}, count(*), min(seq), max(seq), {columns} FROM record
+WHERE bank = %s AND seq BETWEEN %s AND %s GROUP BY 1 ORDER BY 1"""
+_TOGETHER = "convert_to(array_agg(\"{}\" ORDER BY seq)::text, 'UTF8')"
+_INDEXED_RIGHT = """
+SELECT word.seq FROM word JOIN unnest(
+    %s::bigint[], %s::integer[], %s::boolean[], %s::text[], %s::text[]
+) AS own (seq, size, huge, terms, lexemes) ON own.seq = word.seq
+WHERE word.bank = %s AND (word.size, word.huge, word.terms) = (own.size, own.huge, own.terms)
+AND word.lexemes = own.lexemes::tsvector"""
+
+# The numbers that a table has are looked up one after another by an index that begins with them.
+_STRETCHES = """
+WITH RECURSIVE stretch AS (
+    SELECT min({column}) AS number FROM {table}
+    UNION ALL
+    SELECT (SELECT min({column}) FROM {table} WHERE {column} > stretch.number)
+    FROM stretch WHERE stretch.number IS NOT NULL
+)
+SELECT 1 FROM stretch WHERE number IS NOT NULL
+AND number NOT IN (SELECT number FROM {owners}) LIMIT 1"""
+_OTHERS = """
+SELECT 1 FROM {table} JOIN {owners} ON {owners}.number = {table}.{column}
+WHERE {table}.bank <> {owners}.bank LIMIT 1"""
+_ORPHANS = (
+    *(
+        (what, "bank", _STRETCHES.format(table=table, column="bank", owners="bank"))
+        for table, what in (
+            ("record", "records"),
+            ("link", "links"),
+            ("node", "nodes of trees"),
+            ("word", "words"),
+            ("generation", "vectors"),
+            ("blob", "files"),
+        )
+    ),
+    *(
+        (what, owner, sql.format(table=table, column=column, owners=column))
+        for table, what, column, owner in (
+            ("vector", "vectors", "generation", "generation"),
+            ("piece", "pieces of files", "blob", "file"),
+        )
+        for sql in (_STRETCHES, _OTHERS)
+    ),
+)
+"""What may belong to nothing, and what asks for it."""
+
+
+class View(Words):
+    """One consistent view, on a connection inside a transaction."""
+
+    words_apart = True
+
+    def __init__(self, session: Session, own: OwnTransactions) -> None:
+        super().__init__(session)
+        self._own = own
+
+    def stamp(self) -> int:
+        return self._own.stamp(self._all("SELECT pg_current_snapshot()::text")[0][0])
+
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        sql, values = "SELECT id FROM bank WHERE head <> ''", list[Any]()
+        if start:
+            sql += " AND id >= %s AND id < %s"
+            values += (start, start[:-1] + chr(ord(start[-1]) + 1))
+        sql += " ORDER BY id LIMIT %s"  # of which NULL is none
+        return [bank for (bank,) in self._all(sql, *values, limit)]
+
+    def named(self, said: bytes) -> list[str]:
+        found = list[Any]()
+        if self._all("SELECT to_regclass('record_name')") != [(None,)]:  # older tables have none
+            *first, last = start = said[:INDEXED]
+            found = self._all(_BY_INDEX, start, bytes((*first, last + 1)), said, said)
+        if not found:  # that nobody has a name is not for an index to say
+            found = self._all(_ONE_BY_ONE, said, said)
+        return [bank for (bank,) in found]
+
+    def begun(self) -> list[str]:
+        return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head = '' ORDER BY id")]
+
+    def head(self, bank: str) -> StoredHead | None:
+        number = self._known(bank)
+        found = self._all("SELECT head, peaks FROM bank WHERE number = %s", number)
+        return StoredHead(*found[0]) if found else None
+
+    def counts(self, bank: str) -> dict[str, int]:
+        sql = "SELECT type, count(*) FROM record WHERE bank = %s GROUP BY type"
+        return dict(self._all(sql, self._number(bank)))
+
+    def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
+        wanted = [place for place in positions if 0 <= place <= MOST_PLACE]
+        sql = "SELECT place, hash FROM node WHERE bank = %s AND place = ANY (%s::bigint[])"
+        return dict(self._in(sql, self._number(bank), wanted))
+
+    def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
+        sql = f"{SELECT} WHERE bank = %s AND id = ANY (%s::bytea[])"
+        wanted = list(dict.fromkeys(map(raw_id, ids)))
+        return self._rows(self._in(sql, self._number(bank), wanted))
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        number = self._number(bank)
+        if len(digits) > _DIGITS or not _HEX.issuperset(digits):
+            return []
+        ends = [bytes.fromhex(digits.ljust(_DIGITS, filler)) for filler in "0f"]
+        sql = "SELECT id FROM record WHERE bank = %s AND id BETWEEN %s AND %s ORDER BY id LIMIT %s"
+        return [ID_PREFIX + found.hex() for (found,) in self._all(sql, number, *ends, limit)]
+
+    def at(self, bank: str, places: Sequence[int]) -> list[Row]:
+        sql = f"{SELECT} WHERE bank = %s AND seq = ANY (%s::bigint[])"
+        wanted = [place for place in set(places) if 0 <= place <= MOST_PLACE]
+        return self._rows(self._in(sql, self._number(bank), wanted))
+
+    def scan(
+        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+    ) -> Iterator[Row]:
+        number = self._number(bank)
+        narrowed, values = "bank = %s AND seq > %s", list[Any]((number, after))
+        for clause, given in clauses(wanted):
+            narrowed += f" AND {clause}"
+            values += given
+        order = "DESC" if newest_first else "ASC"
+        sql = f"{SELECT_SMALL} WHERE {narrowed} ORDER BY seq {order}"
+        for is_large, *found in self._each(sql, *values):
+            if is_large:
+                yield from self.at(bank, [found[0]])
+            else:
+                with translated(self._name):
+                    row = row_of(found)
+                yield row
+
+    def column_blocks(
+        self,
+        bank: str,
+        names: Sequence[str],
+        *,
+        first: int,
+        end: int | None = None,
+        bits: int = BLOCK_BITS,
+        marked: bool = True,
+    ) -> Iterator[ColumnBlock]:
+        number, start = self._number(bank), first << bits
+        last = MOST_PLACE if end is None else (end << bits) - 1
+        found = self._all(_MARKED, number, start, last) if marked else []
+        rows = (
+            Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
+            for seq, identity, tag, at, retired, hold in found
+        )
+        by_block = {block.number: block for block in column_blocks((), rows, bits)}
+        if not names:
+            yield from by_block.values()
+            return
+        sql = _BLOCKS.format(bits=bits, columns=", ".join(map(_TOGETHER.format, names)))
+        for block, count, low, high, *values in self._all(sql, number, start, last):
+            there = by_block[block].marked if block in by_block else []
+            yield ColumnBlock(block, count, low, high, tuple(values), there)
+
+    def every_link(self, bank: str) -> Iterable[Linked]:
+        sql = "SELECT seq, source, target, kind FROM link WHERE bank = %s"
+        with translated(self._name):
+            return [
+                Linked(seq, Link(*(text.decode() for text in link)))
+                for seq, *link in self._all(sql, self._number(bank))
+            ]
+
+    def current(self, bank: str, slot: str) -> Row | None:
+        sql = f"{SELECT} WHERE bank = %s AND slot = %s AND retired IS NULL"
+        found = self._rows(self._all(sql, self._number(bank), raw_slot(slot)))
+        return found[0] if found else None
+
+    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        raw = raw_text(end)
+        column = same("target" if incoming else "source")
+        sql = f"SELECT DISTINCT seq FROM link WHERE bank = %s AND {column} ORDER BY seq"  # noqa: S608 - one of two words
+        places = [place for (place,) in self._all(sql, self._number(bank), raw, raw)]
+        for start in range(0, len(places), _FEW):
+            found = self.at(bank, places[start : start + _FEW])
+            yield from sorted(found, key=lambda row: row.seq)
+
+    def links(
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
+    ) -> list[Linked]:
+        names = list(map(raw_text, ends))
+        values = [self._number(bank), names, names]
+        narrowed = among(f"link.{'target' if incoming else 'source'}")
+        if kinds is not None:
+            narrowed += " AND link.kind = ANY (%s::bytea[])"
+            values.append(list(map(raw_text, sorted(kinds))))
+        sql = (
+            "SELECT link.seq, source, target, link.kind FROM link"  # noqa: S608 - our own names
+            " JOIN record ON record.bank = link.bank AND record.seq = link.seq"
+            f" WHERE link.bank = %s AND {narrowed} AND record.retired IS NULL AND NOT record.hold"
+            " ORDER BY link.seq, link.kind, source, target LIMIT %s"
+        )
+        with translated(self._name):
+            return [
+                Linked(place, Link(*(text.decode() for text in found)))
+                for place, *found in self._all(sql, *values, min(limit, MOST_PLACE))
+            ]
+
+    def candidates(
+        self,
+        bank: str,
+        text: str,
+        *,
+        limit: int,
+        wanted: Filter | None = None,
+        without: Sequence[tuple[int, int]] = (),
+    ) -> list[tuple[int, float]]:
+        return self.nominated(self._number(bank), text, limit, wanted, without)
+
+    def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
+        if "\0" in bank:
+            return {}
+        raw = prefix.encode()
+        sql = (
+            "SELECT name, value FROM side"
+            " WHERE bank = %s AND substr(name, 1, %s) = %s ORDER BY name"
+        )
+        with translated(self._name):
+            return {name.decode(): value for name, value in self._all(sql, bank, len(raw), raw)}
+
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        number = self._number(bank)
+        sql = "SELECT source, target, kind FROM link WHERE bank = %s AND seq = %s"
+        there = {tuple(found) for found in self._all(sql, number, row.seq)}
+        wanted = {tuple(map(raw_text, link)) for link in row.links}
+        return there == wanted and self.is_searched_by_its_words(number, row)
+
+    def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
+        number = self._number(bank)
+        expected = {words[1]: words for words in self.indexed(number, rows)}
+        columns = [list(column) for column in zip(*expected.values(), strict=True)][1:]
+        right = set[int]()
+        if columns:
+            right = {seq for (seq,) in self._all(_INDEXED_RIGHT, *columns, number)}
+        by_id = "SELECT seq, id FROM record WHERE bank = %s AND id = ANY (%s::bytea[])"
+        found = dict(self._in(by_id, number, [raw_id(row.id) for row in rows]))
+        lost = {row.seq for row in rows if found.get(row.seq) != raw_id(row.id)}
+        bounds = rows[0].seq, rows[-1].seq
+        sql = "SELECT seq FROM word WHERE bank = %s AND seq BETWEEN %s AND %s"
+        there = {seq for (seq,) in self._all(sql, number, *bounds)}
+        return sorted(lost | (expected.keys() - right) | (there - expected.keys()))
+
+    def word_positions(self, bank: str) -> Iterable[int]:
+        sql = "SELECT seq FROM word WHERE bank = %s"
+        return [seq for (seq,) in self._all(sql, self._number(bank))]
+
+    def orphans(self) -> list[str]:
+        found = [
+            f"there are {what} of no {owner}" for what, owner, sql in _ORPHANS if self._all(sql)
+        ]
+        if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
+            found.append("there are files without a digest")
+        return found
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(self._session)
+
+    @property
+    def blobs(self) -> Blobs:
+        return Blobs(self._session)
+
+    def _in(self, sql: str, number: int, wanted: Sequence[Any]) -> list[Any]:
+        found = list[Any]()
+        for start in range(0, len(wanted), MOST_AT_ONCE):
+            found += self._all(sql, number, list(wanted[start : start + MOST_AT_ONCE]))
+        return found
+
+    def _rows(self, found: Sequence[Any]) -> list[Row]:
+        with translated(self._name):
+            return list(map(row_of, found))
+
+
+_FEW = 16
+"""Neighbours that are fetched together; each may be as large as a record can be."""

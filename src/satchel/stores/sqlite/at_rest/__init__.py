@@ -1,1 +1,0 @@
-"""Encryption at rest: the key beside the file, what it opens, and changing it."""

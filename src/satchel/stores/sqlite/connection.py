@@ -1,0 +1,481 @@
+"""Opening the file: for writing, for reading beside writers, and for reading where nobody writes.
+
+Who has a store open keeps ``-wal`` and ``-shm`` beside it. Where both are, SQLite's own locks are
+used, also on a mount that cannot be written while others write through another. Where they are
+not, nobody has it open, and a program that only reads makes no file to lock. A log that was left
+there holds commits, so it is read too, under an index in memory; only without one is the file
+opened as ``immutable``, which would ignore a log without a word. Should somebody write after all,
+whoever reads is told.
+"""
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote_from_bytes
+
+import apsw
+
+from satchel.errors import SatchelError, StoreBusyError, StoreError, StoreVersionError
+from satchel.model.times import now
+from satchel.runtime.atomic_files import left_behind
+from satchel.runtime.locks import BusyHandler
+from satchel.runtime.private_files import database_files, secure_database
+from satchel.stores.sqlite.ciphers import unlock, with_ciphers
+from satchel.stores.sqlite.copy import copy_database
+from satchel.stores.sqlite.schema import VERSION, found_version, index_names, lacks_names
+from satchel.stores.sqlite.statements import damaged, translated
+
+_CACHE_KIB = 16 * 1024
+_LOG_PAGES = 4096
+"""Pages in the write-ahead log after which they go to the file. With SQLite's own 1,000 that is
+after every commit of a large import: the pages of an index would go there again and again."""
+_LEAST_INDEX = 32 * 1024  # bytes of an index in use; one that found no room stays smaller
+
+
+def _always() -> bool:
+    return True
+
+
+Seen = tuple[tuple[str, int, int, int, int], ...]
+"""Of each file of a database: ending, device, number, bytes, moment of the last change."""
+
+
+Log = tuple[tuple[int, int] | None, ...]
+"""Of a database, its write-ahead log and its index: device and number, None where it is missing."""
+
+
+class Opened(NamedTuple):
+    """A connection for reading, and what the files were like if it takes no locks."""
+
+    connection: apsw.Connection
+    seen: Seen | None
+    serial: int = 0
+    """Tells connections of one thread apart: each counts the changes of others for itself."""
+
+
+class _Alone(apsw.VFS):
+    """SQLite's file system for who reads files that nobody else uses: locks are not taken.
+
+    Not its own ``unix-none``: that one, when it closes a file, drops the locks that other
+    connections of the process have on it.
+    """
+
+    def __init__(self) -> None:
+        self.name = "satchel-alone"
+        super().__init__(self.name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> "_Unlocked":  # noqa: N802 - SQLite's name
+        return _Unlocked("", name, flags)
+
+
+class _Unlocked(apsw.VFSFile):
+    def xLock(self, level: int) -> None:  # noqa: N802 - SQLite's name
+        pass
+
+    def xUnlock(self, level: int) -> None:  # noqa: N802 - SQLite's name
+        pass
+
+    def xCheckReservedLock(self) -> bool:  # noqa: N802 - SQLite's name
+        return False
+
+
+_ALONE = _Alone()
+
+
+def open_for_writing(
+    path: Path, *, busy_ms: int, vfs: str | None, secret: bytes | None = None
+) -> apsw.Connection:
+    """Open a file, or make an empty one that only its owner may read; nothing is written to it.
+
+    Args:
+        path: The file.
+        busy_ms: How long to wait for others.
+        vfs: Name of the SQLite file system to use.
+        secret: Its key, where it is encrypted, or is going to be.
+
+    Raises:
+        PathRefusedError: As ``secure_database``.
+        EncryptionError: If it does not open with its key.
+        StoreError: If it cannot be opened.
+    """
+    secure_database(path, own_folder=False)
+    flags = apsw.SQLITE_OPEN_READWRITE
+    return _connected(path, _address(path), flags, busy_ms=busy_ms, vfs=vfs, secret=secret)
+
+
+def open_for_reading(
+    path: Path,
+    *,
+    busy_ms: int,
+    vfs: str | None,
+    with_locks: bool = False,
+    secret: bytes | None = None,
+) -> Opened:
+    """Open a file that is there. Nothing is made; nothing but ``-shm``, the locks, is written.
+
+    Args:
+        path: The file.
+        busy_ms: How long to wait for others.
+        vfs: Name of the SQLite file system to use.
+        with_locks: Take SQLite's own locks although nobody has the store open, where the files
+            that it needs for them can be made: who comes to write then disturbs nobody.
+        secret: Its key, where it is encrypted.
+
+    Raises:
+        EncryptionError: If it does not open with its key.
+        PathRefusedError: If it or a companion is a link or not a regular file.
+        StoreError: If it cannot be opened, or its last writer was killed in the middle of what
+            only a writer can undo.
+    """
+    files = database_files(path)
+    if _is_filled(files, "-journal"):
+        raise StoreError(
+            "a program was killed while creating the store",
+            file=str(path),
+            hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
+        )
+    seen = _seen(files)
+    alone = seen is not None and _is_filled(files, "-wal")
+    address = _address(path)
+    if with_locks and os.access(path.parent, os.W_OK):
+        seen, alone = None, False
+    if seen is not None and not alone:
+        address += "?immutable=1"
+    vfs = _ALONE.name if alone else vfs
+    flags = apsw.SQLITE_OPEN_READONLY
+    connection = _connected(path, address, flags, busy_ms=busy_ms, vfs=vfs, secret=secret)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    return Opened(connection, seen)
+
+
+def is_current(path: Path, seen: Seen | None) -> bool:
+    """Tell whether a connection for reading can still be used."""
+    return seen is None or _seen(database_files(path)) == seen
+
+
+def has_moved(connection: apsw.Connection) -> bool:
+    """Tell whether the file of a connection is not at its path any more: deleted, or replaced.
+
+    What is written to it then is lost, and SQLite does not say so while there is a log.
+    """
+    moved = ctypes.c_int()
+    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+    return bool(moved.value)
+
+
+def log_at(path: str) -> Log:
+    """Tell which log is beside a database, and which index of it.
+
+    Who has a database open keeps both. So where others have come instead, or none, something else
+    removed them: SQLite goes on with the ones that it has open, which are gone when it ends.
+    """
+    return tuple(_identity(path + ending) for ending in ("", "-wal", "-shm"))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def save_log(connection: apsw.Connection) -> bool:
+    """Bring into the file what a deleted log holds, and tell whether all of it is there now.
+
+    Only where no other log is in its place: pages of two would be mixed.
+    """
+    with suppress(apsw.Error):
+        ((busy, pages, saved),) = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
+        return not busy and pages == saved
+    return False
+
+
+@contextmanager
+def undisturbed(path: Path, seen: Seen) -> Iterator[None]:
+    """Read a file without locks.
+
+    Raises:
+        StoreBusyError: If it was written to meanwhile; then nothing that was read counts.
+    """
+    problem: SatchelError | None = None
+    try:
+        yield
+    except SatchelError as error:
+        problem = error
+    if not is_current(path, seen):
+        raise StoreBusyError(
+            "the store was changed while it was being read", file=str(path), hint="Read it again."
+        ) from problem
+    if problem is not None:
+        raise problem
+
+
+@contextmanager
+def closing_on_error(path: Path, connection: apsw.Connection) -> Iterator[None]:
+    """Close a connection when the block fails.
+
+    Raises:
+        StoreError: For what SQLite says.
+    """
+    try:
+        with translated(str(path), connection):
+            yield
+    except BaseException:
+        with suppress(apsw.Error):  # what went wrong first is what counts
+            connection.close()
+        raise
+
+
+@contextmanager
+def deferred(connection: apsw.Connection, here: Callable[[], bool] = _always) -> Iterator[None]:
+    """Hold one view for a block, settled by its first read.
+
+    Args:
+        connection: Of this thread.
+        here: Tells whether this is still the process that began the block.
+    """
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        # What fails so badly that SQLite ends the transaction itself leaves none.
+        if here() and connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def immediate(connection: apsw.Connection, here: Callable[[], bool] = _always) -> Iterator[None]:
+    """Hold the right to write for a block; committed when it ends without an error.
+
+    Args:
+        connection: Of this thread.
+        here: As ``deferred``.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        # A commit that failed, on a full disk for one, leaves the transaction open.
+        if here() and connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def indexed(connection: apsw.Connection, here: Callable[[], bool]) -> Iterator[None]:
+    """Give an older file its index of names before a block that writes, where that can be.
+
+    In a transaction of its own: one that meets a damaged page can do nothing more. Without the
+    index, names are looked for all the same.
+    """
+    if lacks_names(connection):
+        with suppress(apsw.CorruptError, apsw.FullError), immediate(connection, here):
+            index_names(connection)
+    yield
+
+
+def _address(path: Path) -> str:
+    # As an address, names of any bytes are taken for what they are.
+    return "file:" + quote_from_bytes(os.fsencode(path.absolute()))
+
+
+def _connected(
+    path: Path, address: str, flags: int, *, busy_ms: int, vfs: str | None, secret: bytes | None
+) -> apsw.Connection:
+    flags |= apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+    system = vfs if secret is None else with_ciphers(vfs)
+    with translated(str(path)):
+        connection = apsw.Connection(address, flags=flags, vfs=system)
+    with closing_on_error(path, connection):
+        connection.set_busy_handler(BusyHandler(path, busy_ms))
+        if vfs == _ALONE.name:
+            connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
+        connection.pragma("temp_store", "file")  # encrypted, where the file is
+        if secret is not None:
+            unlock(connection, secret, str(path))
+        connection.pragma("cache_size", -_CACHE_KIB)
+        connection.pragma("wal_autocheckpoint", _LOG_PAGES)
+        connection.pragma("trusted_schema", 0)
+    return connection
+
+
+def _seen(files: Mapping[str, os.stat_result]) -> Seen | None:
+    """Return what the files are like, or None where SQLite's locks are to be used."""
+    if "-wal" in files and "-shm" in files and files["-shm"].st_size >= _LEAST_INDEX:
+        return None
+    return tuple(
+        (ending, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        for ending, found in files.items()
+    )
+
+
+def _is_filled(files: Mapping[str, os.stat_result], ending: str) -> bool:
+    return ending in files and files[ending].st_size > 0
+
+
+PATIENCE = 10
+"""Seconds that a fork waits for the transactions of other threads; one may wait for the fork."""
+
+
+class Forked(Protocol):
+    """What has connections."""
+
+    def forget_parent(self) -> None:
+        """Close, in a child, the connections that it came with."""
+        ...
+
+
+_known: "weakref.WeakSet[Forked]" = weakref.WeakSet()
+_change = threading.Condition()
+_inside: dict[int, int] = {}  # how many blocks each thread is in
+_forking = False
+
+
+def watch(store: Forked) -> None:
+    """Tell a store when it finds itself in a child."""
+    _known.add(store)
+
+
+@contextmanager
+def transaction() -> Iterator[Callable[[], bool]]:
+    """Have other threads wait with forking until the block has ended.
+
+    Gives what tells whether this is still the process that began the block.
+    """
+    thread, process = threading.get_ident(), os.getpid()
+    with _change:
+        if thread not in _inside:
+            _change.wait_for(lambda: not _forking)
+        _inside[thread] = _inside.get(thread, 0) + 1
+    try:
+        yield lambda: os.getpid() == process
+    finally:
+        if os.getpid() == process:
+            with _change:
+                _inside[thread] -= 1
+                if not _inside[thread]:
+                    del _inside[thread]
+                    _change.notify_all()
+
+
+def _before() -> None:
+    global _forking  # noqa: PLW0603 - there is one process
+    _change.acquire()
+    _forking = True
+    me = threading.get_ident()
+    _change.wait_for(lambda: not _inside.keys() - {me}, PATIENCE)
+
+
+def _in_parent() -> None:
+    global _forking  # noqa: PLW0603
+    _forking = False
+    _change.notify_all()
+    _change.release()
+
+
+def _in_child() -> None:
+    global _change, _forking
+    _change, _forking = threading.Condition(), False
+    _inside.clear()
+    for store in list(_known):
+        store.forget_parent()
+
+
+os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+Step = str | Callable[[apsw.Connection], object]
+"""SQL, or what works on a connection inside the transaction, that leads to the next version."""
+
+STEPS: Mapping[int, Step] = MappingProxyType({})
+"""By the version that each step leads away from. Nothing older than version 1 was released."""
+
+_BANKS = """
+SELECT bank.id, bank.head, bank.peaks, count(record.place),
+    (SELECT count(*) FROM node), (SELECT count(*) FROM piece)
+FROM bank LEFT JOIN record ON record.bank = bank.number GROUP BY bank.number ORDER BY bank.number
+"""
+
+
+def migrate(
+    connection: apsw.Connection,
+    path: Path,
+    steps: Mapping[int, Step],
+    *,
+    busy_ms: int,
+    secret: bytes | None = None,
+) -> Path | None:
+    """Bring a file to ``VERSION`` and return the copy of how it was; None if another just did.
+
+    Several programs may try at once; one does it, the others wait for it.
+
+    Args:
+        connection: Opened for writing.
+        path: The file.
+        steps: As ``STEPS``.
+        busy_ms: How long to wait for another writer.
+        secret: Its key, where it is encrypted; the copy has the same.
+
+    Raises:
+        StoreVersionError: If no step leads from its version.
+        StoreDamagedError: If it is damaged, or the steps lost something; it is as it was.
+        TargetError: If there is no room for the copy; it is as it was.
+        apsw.Error: If it cannot be written; it is as it was.
+    """
+    name = str(path)
+    with immediate(connection):
+        version = found_version(connection, name)
+        if version is None or version == VERSION:
+            return None
+        versions = range(version, VERSION)
+        if any(each not in steps for each in versions):
+            raise StoreVersionError(f"cannot upgrade from version {version}", file=name)
+        kept = _keep(path, version, busy_ms, secret)
+        try:
+            _advance(connection, name, [steps[each] for each in versions])
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
+    return kept
+
+
+def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
+    """Copy a file that is locked against writing, and return where."""
+    stem = path.with_name(f"{path.name}.v{version}")
+    for stale in left_behind(stem):
+        stale.unlink()  # of one that was killed; whoever holds the lock is the only one
+    kept = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
+    # SQLite does not copy what the same connection might be writing.
+    source = open_for_reading(path, busy_ms=busy_ms, vfs=None, secret=secret).connection
+    with closing(source), deferred(source):
+        copy_database(source, kept, progress=None, vfs=None, secret=secret)
+    return kept
+
+
+def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
+    before = holds(connection)
+    for step in steps:
+        if isinstance(step, str):
+            connection.execute(step)
+        else:
+            step(connection)
+    connection.pragma("user_version", VERSION)
+    found = connection.execute("PRAGMA quick_check").fetchall()
+    if found != [("ok",)]:
+        raise damaged(name, str(found[0][0]))
+    if holds(connection) != before:
+        raise damaged(name, "upgrading it would lose records")
+    # A full disk says so here, and not when it is being committed.
+    connection.cache_flush()
+
+
+def holds(connection: apsw.Connection) -> list[Any]:
+    """Return each bank's head, and what cannot be built again, counted."""
+    return connection.execute(_BANKS).fetchall()

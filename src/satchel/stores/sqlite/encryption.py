@@ -1,0 +1,374 @@
+"""The key beside a store: ``NAME.key``, and ``NAME.key.next`` while it is being changed.
+
+A new key is on the disk before the file that it opens takes the place of the old one. Whoever is
+cut short in between leaves both, of which one opens the store.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote_from_bytes
+
+import apsw
+
+from satchel.crypto.age import Unlocking
+from satchel.crypto.store_keys import MOST_BYTES, StoreKey, opened_store_key
+from satchel.errors import (
+    EncryptionError,
+    LimitError,
+    SatchelError,
+    StoreBusyError,
+    StoreDamagedError,
+    VerificationError,
+)
+from satchel.ports.store import Extent, Progress
+from satchel.runtime.atomic_files import PRIVATE_FILE, left_behind, writing, writing_by_name
+from satchel.runtime.input import reading
+from satchel.runtime.private_files import require_secret
+from satchel.stores.raw_files import beside, file_extent
+from satchel.stores.sqlite.ciphers import KEY_ENDING, is_plain, looks_encrypted
+from satchel.stores.sqlite.connection import has_moved, holds, open_for_reading, open_for_writing
+from satchel.stores.sqlite.statements import translated
+
+_BUSY_MS = 30_000
+
+
+def key_file(path: Path) -> Path:
+    """Return where the key of a store is, if it has one."""
+    return path.with_name(path.name + KEY_ENDING)
+
+
+def next_file(path: Path) -> Path:
+    """Return where the key is that a store is being given."""
+    return path.with_name(f"{path.name}{KEY_ENDING}.next")
+
+
+def is_keyed(path: Path) -> bool:
+    """Tell whether a store is encrypted, or is going to be when it is made."""
+    if os.path.lexists(key_file(path)):
+        return True
+    return os.path.lexists(next_file(path)) and is_plain(path) is False
+
+
+def key_for(path: Path, unlocking: Unlocking | None = None) -> StoreKey | None:
+    """Return the key that opens a store; None for one in plain, also one that is still to be made.
+
+    Args:
+        path: The store's file.
+        unlocking: What opens the file with the key.
+
+    Raises:
+        EncryptionError: If nothing here opens the key, it is not there, or it opens another store.
+        VerificationError: If the store is in plain although there is a key for it.
+        MalformedError: If the file with the key holds none.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    found = [one for one in (key_file(path), next_file(path)) if os.path.lexists(one)]
+    plain = is_plain(path) if found else None
+    if not found:
+        return None
+    if plain and found[0] == next_file(path):
+        return None  # it was cut short before the store was encrypted
+    if plain:
+        raise VerificationError(
+            "the store is not encrypted, although its key file exists",
+            file=str(path),
+            hint=(
+                "If decryption was interrupted, finish it: satchel store decrypt. If not, the file "
+                "was replaced: move the encrypted one back."
+            ),
+        )
+    problem: EncryptionError | None = None
+    for one in found:
+        try:
+            key = opened_key(one, unlocking)
+        except EncryptionError as error:
+            problem = problem or error
+        else:
+            if len(found) == 1 or plain is None or _opens(path, key):
+                return key
+    raise problem or EncryptionError("no key file of the store decrypts it", file=str(path))
+
+
+def opened_key(file: Path, unlocking: Unlocking | None) -> StoreKey:
+    """Return the key in a file; raises as ``key_for``."""
+    with reading(file) as stream:
+        require_secret(file, os.fstat(stream.fileno()), "the key of this store")
+        held = stream.read(MOST_BYTES + 1)
+    if len(held) > MOST_BYTES:
+        raise LimitError(f"a store's key can have at most {MOST_BYTES:,} bytes", file=str(file))
+    try:
+        return opened_store_key(held, unlocking or Unlocking())
+    except SatchelError as error:
+        raise error.located(file=str(file)) from error.__cause__
+
+
+def put_next(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
+    """Put a key on the disk that a store is going to be given, by who has it to himself.
+
+    Args:
+        path: The store's file.
+        old: The key that it has. Where an earlier change was cut short, it is settled first.
+        new: The key that it gets; None for none.
+
+    Raises:
+        TargetError: If it cannot be written.
+        OSError: If the folder cannot be.
+    """
+    file = next_file(path)
+    if old is not None and os.path.lexists(file) and file.read_bytes() == old.held:
+        settle(path, encrypted=True)
+    if new is not None:
+        _put(file, new)
+
+
+def put_key(path: Path, key: StoreKey) -> None:
+    """Put the key of a store that is to be made beside it.
+
+    Raises:
+        TargetExistsError: If there is one.
+        TargetError: If it cannot be written.
+    """
+    _put(key_file(path), key, overwrite=False)
+
+
+@contextmanager
+def copied_key(path: Path, key: StoreKey | None) -> Iterator[None]:
+    """Put the key of a store beside a copy that is made in a block, or nothing for one in plain.
+
+    Raises:
+        TargetExistsError: If there is one.
+        TargetError: If it cannot be written.
+    """
+    if key is None:
+        yield
+        return
+    put_key(path, key)
+    try:
+        yield
+    except BaseException:
+        key_file(path).unlink()
+        raise
+
+
+def settle(path: Path, *, encrypted: bool) -> None:
+    """Have the key that a store was given be its key; or have it have none.
+
+    Raises:
+        OSError: If the folder cannot be written.
+    """
+    if encrypted:
+        next_file(path).replace(key_file(path))
+    else:
+        for one in (key_file(path), next_file(path)):
+            with suppress(FileNotFoundError):
+                one.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def require_key(path: Path) -> None:
+    """Say of a file that SQLite cannot read without a key that it is encrypted, where it is.
+
+    Raises:
+        EncryptionError: If its key is not there.
+        StoreBusyError: If it is: somebody put it there since it was looked for.
+    """
+    if is_keyed(path):
+        raise StoreBusyError(
+            "the store was encrypted by another process",
+            file=str(path),
+            hint="Restart the programs that had it open.",
+        )
+    if looks_encrypted(path):
+        raise EncryptionError(
+            "the store is encrypted, and its key file is missing",
+            file=str(path),
+            hint=(
+                f"Put {key_file(path).name} there, from a copy. The store cannot be opened without "
+                "it; a backup can be restored into another store."
+            ),
+        )
+
+
+def _put(file: Path, key: StoreKey, *, overwrite: bool = True) -> None:
+    with writing(file, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
+        stream.write(key.held)
+
+
+def _opens(path: Path, key: StoreKey) -> bool:
+    try:
+        open_for_reading(path, busy_ms=_BUSY_MS, vfs=None, secret=key.secret).connection.close()
+    except EncryptionError:
+        return False
+    return True
+
+
+_PAGES = 256
+_LOG = "-wal"
+_LOG_HEAD, _FRAME_HEAD = 32, 24
+
+
+def laid_open(connection: apsw.Connection, path: Path, secret: bytes) -> Iterator[Extent]:
+    """Yield what is in a store's file and log, free pages too, and in the files beside it.
+
+    Copies beside it that the same key opens are yielded in plain, whatever else is there as it is.
+
+    Args:
+        connection: Of the store, with its key.
+        path: The store's file.
+        secret: Its key.
+    """
+    for extent in beside(path):
+        other = Path(extent.name)
+        if other == path:
+            yield Extent(extent.name, lambda: _pages(connection))
+        elif other.name == f"{path.name}{_LOG}":
+            yield Extent(extent.name, lambda: _frames(connection, path))
+        elif looks_encrypted(other):
+            yield from _copy(other, secret)
+        else:
+            yield extent
+
+
+def _frames(connection: apsw.Connection, path: Path) -> Iterator[bytes]:
+    """Yield the pages in the log, also those that were left there by an earlier round."""
+    size, _ = pages(connection)  # reads, so the log is open
+    with suppress(FileNotFoundError):
+        length = path.with_name(f"{path.name}{_LOG}").stat().st_size
+        for start in range(_LOG_HEAD, length - _FRAME_HEAD - size + 1, _FRAME_HEAD + size):
+            yield connection.read("main", 1, start + _FRAME_HEAD, size)[1]
+
+
+def pages(connection: apsw.Connection) -> tuple[int, int]:
+    """Return the size of a page, in bytes, and how many there are."""
+    (found,) = connection.execute("SELECT * FROM pragma_page_size, pragma_page_count").fetchall()
+    size, count = found
+    assert isinstance(size, int)  # noqa: S101 - of SQLite itself
+    assert isinstance(count, int)  # noqa: S101 - idem
+    return size, count
+
+
+def _copy(path: Path, secret: bytes) -> Iterator[Extent]:
+    try:
+        opened = open_for_reading(path, busy_ms=_BUSY_MS, vfs=None, secret=secret).connection
+    except EncryptionError:  # of another key: of no use to anybody who has only this one
+        yield file_extent(path)
+        return
+    with closing(opened):
+        yield Extent(str(path), lambda: _pages(opened))
+
+
+def _pages(connection: apsw.Connection) -> Iterator[bytes]:
+    size, count = pages(connection)
+    for first in range(0, count, _PAGES):
+        some = range(first, min(first + _PAGES, count))
+        # Only whole pages can be decrypted.
+        yield b"".join(connection.read("main", 0, place * size, size)[1] for place in some)
+
+
+_STEPS = 20_000
+"""Of SQLite's machine, after which it is told how far it is."""
+
+_REPLACE_BUSY_MS = 5_000
+
+
+def put_under(
+    path: Path,
+    old: StoreKey | None,
+    new: StoreKey | None,
+    *,
+    first: Callable[[], None],
+    last: Callable[[], None],
+    progress: Progress | None = None,
+) -> None:
+    """Write a store anew under another key, in its own place; it is there, whole, at any moment.
+
+    Args:
+        path: The store's file.
+        old: Its key; None for one in plain.
+        new: The key that it gets; None for none.
+        first: Done when all is written and looked through, before it takes the store's place.
+        last: Done when it has, before anybody else can open it to write.
+        progress: Told of the bytes that are written, and how many there are about.
+
+    Raises:
+        StoreBusyError: If another program has the store open.
+        StoreDamagedError: If what was written is not what was there; all is as it was.
+        TargetError: If there is no room; all is as it was.
+        StoreError: If the store cannot be read.
+    """
+    name = str(path)
+    under, secret = (None if one is None else one.secret for one in (old, new))
+    with closing(
+        open_for_writing(path, busy_ms=_REPLACE_BUSY_MS, vfs=None, secret=under)
+    ) as connection:
+        with translated(name, connection):
+            _alone(connection, name)
+            before = holds(connection)
+        for stale in left_behind(path):
+            stale.unlink()  # of one that was killed, and may be in plain; nobody else writes here
+        with writing_by_name(path, overwrite=True) as temporary:
+            with translated(name, connection):
+                _write(connection, temporary, secret, progress)
+            _compare(temporary, secret, before, name)
+            first()
+        last()
+
+
+def _alone(connection: apsw.Connection, name: str) -> None:
+    """Have the file to ourselves until the connection closes, with nothing left in a log."""
+    try:
+        connection.pragma("locking_mode", "exclusive")
+        mode = connection.pragma("journal_mode", "delete")
+        connection.execute("BEGIN EXCLUSIVE; COMMIT")
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise _busy(name) from error
+    if mode != "delete" or has_moved(connection):  # somebody put another file there while we waited
+        raise _busy(name)
+
+
+def _busy(name: str) -> StoreBusyError:
+    return StoreBusyError(
+        "another program has the store open, or is changing its key",
+        file=name,
+        hint="Stop it (satchel serve, satchel mcp, satchel watch), and try again.",
+    )
+
+
+def _write(
+    connection: apsw.Connection, path: Path, secret: bytes | None, progress: Progress | None
+) -> None:
+    # An empty key is none: without one, the new file would get that of the old.
+    keyed = "key=" if secret is None else f"cipher=chacha20&key=raw:{secret.hex()}"
+    address = f"file:{quote_from_bytes(os.fsencode(path))}?{keyed}"
+    whole = math.prod(pages(connection))
+
+    def tell() -> bool:
+        if progress is not None:
+            progress(min(path.stat().st_size, whole), whole)
+        return False
+
+    connection.set_progress_handler(tell, _STEPS)
+    try:
+        connection.execute("VACUUM INTO ?", (address,))
+    finally:
+        connection.set_progress_handler(None)
+    tell()
+
+
+def _compare(path: Path, secret: bytes | None, before: object, name: str) -> None:
+    opened = open_for_reading(path, busy_ms=_REPLACE_BUSY_MS, vfs=None, secret=secret).connection
+    with closing(opened), translated(str(path), opened):
+        problems = opened.execute("PRAGMA integrity_check(1)").fetchall()
+        if problems != [("ok",)] or holds(opened) != before:
+            raise StoreDamagedError(
+                "the rewritten store differs from the original",
+                file=name,
+                hint="Nothing was changed. See: satchel doctor.",
+            )

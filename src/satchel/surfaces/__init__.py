@@ -1,1 +1,0 @@
-"""Thin doors to the actions: nothing is decided here."""

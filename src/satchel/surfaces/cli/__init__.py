@@ -1,1 +1,0 @@
-"""The ``satchel`` command."""

@@ -1,1 +1,0 @@
-"""``satchel agent``: whole agents."""

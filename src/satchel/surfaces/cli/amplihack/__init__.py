@@ -1,1 +1,0 @@
-"""``satchel memory``: the commands that amplihack has for the memory of its agents."""

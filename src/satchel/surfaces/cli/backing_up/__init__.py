@@ -1,1 +1,0 @@
-"""Backups, on the command line."""

@@ -1,1 +1,0 @@
-"""``satchel evaluate``: how well memory is found, carried over, and kept where it is put."""

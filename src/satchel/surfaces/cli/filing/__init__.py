@@ -1,1 +1,0 @@
-"""``satchel file``: memory files, one command a thing that can be done to them."""

@@ -1,1 +1,0 @@
-"""What an operator does: migrating, following a bank, and what holds for one."""

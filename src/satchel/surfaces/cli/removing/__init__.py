@@ -1,1 +1,0 @@
-"""What has to go: ``satchel erase``, ``prune``, ``everything``, ``redact`` and ``recover``."""

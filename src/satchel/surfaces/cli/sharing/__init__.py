@@ -1,1 +1,0 @@
-"""Commands by which memory is shared with others."""

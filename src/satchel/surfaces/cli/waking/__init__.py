@@ -1,1 +1,0 @@
-"""Commands for rehydration, quarantine and promotion."""

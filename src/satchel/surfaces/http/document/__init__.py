@@ -1,1 +1,0 @@
-"""The OpenAPI document, with an example of each request."""

@@ -1,1 +1,0 @@
-"""The routes by which an owner looks after banks: named, pruned, erased, taken back, restored."""

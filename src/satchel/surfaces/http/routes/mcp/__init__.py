@@ -1,1 +1,0 @@
-"""The MCP server at the gateway's door: the same requests are let in as elsewhere."""

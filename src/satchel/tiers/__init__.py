@@ -1,1 +1,0 @@
-"""Facts that speak of each other: what is alike, what contradicts, what took another's place."""

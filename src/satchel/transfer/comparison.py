@@ -1,0 +1,427 @@
+"""Comparing two memories, banks or files: what only one has, and what differs in both.
+
+Entries are paired by id, then by content, then by the thing in the world that they speak of, then
+by what replaced what in a bank. Content is the canonical bytes without id and nonce, so a copy
+that was sealed again is the same. Everything is compared on disk; memory is bounded.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from blake3 import blake3
+
+from satchel.artifact.verification import Outcome
+from satchel.bank.connections import has_store, is_there, opened_store
+from satchel.bank.open_bank import find_bank, open_bank_in, opened_bank
+from satchel.config.path_permissions import file_to_read
+from satchel.config.settings import Settings
+from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.fingerprints import fingerprint
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, TokenError, UnknownBankError, UsageError
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.records import AnyRecord, Model, Status
+from satchel.model.type_info import resolved
+from satchel.model.values import JsonObject
+from satchel.ports.drafts import taken
+from satchel.ports.format import Reading
+from satchel.ports.operations import Option, Options, operation
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
+from satchel.ports.rows import Filter, slot_of
+from satchel.runtime.input import OpenFile
+from satchel.runtime.scratch import Scratch
+from satchel.transfer.conversion import VerifyOptions, refusal, verify
+from satchel.transfer.export_file import NEVER
+
+Side = Literal["a", "b"]
+
+_SHOWN = 200
+_TOGETHER = 1000
+_decode = msgspec.json.Decoder(resolved(AnyRecord)).decode
+_LINKS = ("parent_ids", "source_event_ids")
+
+_PAIR = """
+INSERT INTO pair (a, b, how)
+SELECT one.seq, two.seq, :how FROM
+  (SELECT seq, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY seq) AS turn
+   FROM entry WHERE side = 'a' AND {key} IS NOT NULL
+   AND seq NOT IN (SELECT a FROM pair)) AS one
+JOIN
+  (SELECT seq, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY seq) AS turn
+   FROM entry WHERE side = 'b' AND {key} IS NOT NULL
+   AND seq NOT IN (SELECT b FROM pair)) AS two
+ON one.key = two.key AND one.turn = two.turn
+"""
+
+_FOLLOW = """
+INSERT OR IGNORE INTO pair (a, b, how)
+WITH RECURSIVE way(first, last) AS (
+  SELECT old, new FROM replaced WHERE old IN
+    (SELECT id FROM entry WHERE seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair))
+  UNION
+  SELECT way.first, replaced.new FROM way JOIN replaced ON replaced.old = way.last
+)
+SELECT min(one.seq, two.seq), max(one.seq, two.seq), 'replaced' FROM way
+JOIN entry AS one ON one.id = way.first JOIN entry AS two ON two.id = way.last
+WHERE one.side <> two.side
+AND one.seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair)
+AND two.seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair)
+"""
+
+
+class Only(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry that one side has."""
+
+    id: str
+    type: str
+    origin: str | None = None
+    """Its id where it came from."""
+
+    text: str | None = None
+    """The first words of it."""
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing of which the sides say something else."""
+
+    a: Only
+    b: Only
+    fields: list[str]
+    """The members that differ."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What two memories have in common, and what not."""
+
+    a: str
+    b: str
+    a_entries: int
+    b_entries: int
+    same: int
+    only_a: int
+    only_b: int
+    changed: int
+    first_only_a: list[Only]
+    first_only_b: list[Only]
+    first_changed: list[Changed]
+    notes: list[str] = []
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there is no difference."""
+        return not (self.only_a or self.only_b or self.changed)
+
+
+class Comparing(Scratch):
+    """Two sides that are being laid side by side.
+
+    SQLite's temporary database keeps small memories in memory and spills large ones by itself.
+    """
+
+    def __init__(self) -> None:
+        self._added = 0
+        super().__init__(
+            "CREATE TABLE entry(seq INTEGER PRIMARY KEY, side TEXT, id BLOB, print BLOB,"
+            " slot BLOB);"
+            "CREATE TABLE body(seq INTEGER PRIMARY KEY, body BLOB);"
+            "CREATE TABLE pair(a INTEGER UNIQUE, b INTEGER UNIQUE, how TEXT);"
+            "CREATE TABLE replaced(old BLOB, new BLOB);",
+            cache_kib=24576,
+        )
+
+    def add(self, side: Side, records: Iterable[Sealed]) -> int:
+        """Take the entries of one side, ``a`` first, and return how many there were.
+
+        Of other records only what says which entry took another's place is looked at.
+        """
+        before = self._added
+        for some in _together(self._rows(side, records)):
+            self._db.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", some)
+        return self._added - before
+
+    def compare(self, a: str, b: str, *, limit: int) -> Comparison:
+        """Pair what was added, and return the differences.
+
+        Args:
+            a: What the one side is called.
+            b: What the other is called.
+            limit: How many of each kind to name; the numbers are of all.
+        """
+        self._db.executescript(
+            "CREATE INDEX entry_id ON entry(id); CREATE INDEX entry_print ON entry(print);"
+            "CREATE INDEX entry_slot ON entry(slot);"
+            "CREATE INDEX replaced_old ON replaced(old);"
+        )
+        for how in ("id", "print", "slot"):
+            self._db.execute(_PAIR.format(key=how), {"how": how})
+        self._db.execute(_FOLLOW)
+        changed, shown = 0, list[Changed]()
+        for one, other in self._pairs():
+            fields = self._fields(one, other)
+            changed += bool(fields)
+            if fields and len(shown) < limit:
+                shown.append(Changed(a=_only(one), b=_only(other), fields=fields))
+        count = "SELECT count(*) FROM entry WHERE side = "
+        sides = self._one(count + "'a'"), self._one(count + "'b'")
+        paired = self._one("SELECT count(*) FROM pair")
+        return Comparison(
+            a=a,
+            b=b,
+            a_entries=sides[0],
+            b_entries=sides[1],
+            same=paired - changed,
+            only_a=sides[0] - paired,
+            only_b=sides[1] - paired,
+            changed=changed,
+            first_only_a=list(self._left("a", limit)),
+            first_only_b=list(self._left("b", limit)),
+            first_changed=shown,
+        )
+
+    def _rows(self, side: Side, records: Iterable[Sealed]) -> Iterator[tuple[Any, ...]]:
+        for record in records:
+            model = _model(record)
+            if isinstance(model, Entry):
+                slot = slot_of(model)
+                thing = None if slot is None else blake3(slot.encode()).digest()
+                self._added += 1
+                self._db.execute("INSERT INTO body VALUES (?, ?)", [self._added, record.body])
+                told = fingerprint(record.id, record.body)
+                yield self._added, side, _raw(record.id), told, thing
+            elif isinstance(model, Status) and model.state == "superseded" and model.by:
+                self._replaced(model, model.by)
+
+    def _replaced(self, status: Status, new: str) -> None:
+        self._db.execute("INSERT INTO replaced VALUES (?, ?)", [_raw(status.target), _raw(new)])
+
+    def _pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
+        """Yield the pairs that may differ."""
+        found = self._db.execute(
+            "SELECT first.body, second.body FROM pair"
+            " JOIN entry AS one ON one.seq = pair.a JOIN entry AS two ON two.seq = pair.b"
+            " JOIN body AS first ON first.seq = pair.a JOIN body AS second ON second.seq = pair.b"
+            " WHERE one.print <> two.print ORDER BY pair.a"
+        )
+        for one, other in found:
+            yield msgspec.json.decode(one), msgspec.json.decode(other)
+
+    def _left(self, side: Side, limit: int) -> Iterator[Only]:
+        found = self._db.execute(
+            "SELECT body FROM entry JOIN body USING (seq)"  # noqa: S608 - one of two letters
+            f" WHERE side = ? AND seq NOT IN (SELECT {side} FROM pair) ORDER BY seq LIMIT ?",
+            [side, limit],
+        )
+        for (body,) in found:
+            yield _only(msgspec.json.decode(body))
+
+    def _fields(self, one: JsonObject, other: JsonObject) -> list[str]:
+        """Return the members that differ; a link to the same entry under another id does not."""
+        names = sorted((one.keys() | other.keys()) - {"id", "nonce"})
+        return [
+            name
+            for name in names
+            if canonical_checked(one.get(name)) != canonical_checked(other.get(name))
+            and not (name in _LINKS and self._leads_alike(one.get(name), other.get(name)))
+        ]
+
+    def _leads_alike(self, one: list[str] | None, other: list[str] | None) -> bool:
+        if one is None or other is None or len(one) != len(other):
+            return False
+        sql = (
+            "SELECT 1 FROM pair JOIN entry AS one ON one.seq = pair.a"
+            " JOIN entry AS two ON two.seq = pair.b WHERE one.id = ? AND two.id = ?"
+        )
+        return all(
+            left == right or self._db.execute(sql, [_raw(left), _raw(right)]).fetchone()
+            for left, right in zip(one, other, strict=True)
+        )
+
+    def _one(self, sql: str) -> Any:
+        return self._db.execute(sql).fetchone()[0]
+
+
+def _model(record: Sealed) -> Model:
+    """Return a record's typed value, in one step where its bytes have no member that is null."""
+    try:
+        return _decode(record.body)  # type: ignore[no-any-return]
+    except msgspec.ValidationError:
+        return record.model
+
+
+def _together(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    while some := list(islice(rows, _TOGETHER)):
+        yield some
+
+
+def _only(value: JsonObject) -> Only:
+    origin = value.get("origin", {}).get("id")
+    return Only(id=value["id"], type=value["type"], origin=origin, text=_words(value))
+
+
+def _words(value: JsonObject) -> str | None:
+    for name in ("text", "observation", "name", "description", "persona"):
+        text = value.get(name)
+        if isinstance(text, str) and text:
+            return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    parts = [value.get(name) for name in ("subject", "predicate", "object")]
+    found = " ".join(part for part in parts if isinstance(part, str))
+    return found[:_SHOWN] or None
+
+
+def _raw(identity: str) -> bytes:
+    return bytes.fromhex(identity.removeprefix("blake3:"))
+
+
+MOST_SHOWN = 10_000
+"""Differences of each kind that can be named at once; the numbers are of all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """One of the two, opened."""
+
+    name: str
+    records: Iterator[Sealed]
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions(Options):
+    """What to compare."""
+
+    a: Annotated[str, Option("Bank, or a file in any format.", argument=True, values="bank")]
+    b: Annotated[str, Option("Bank or file to compare it with.", argument=True, values="bank")]
+    _: KW_ONLY
+    a_as_of: Annotated[
+        int | None,
+        Option("Use bank A as of this many log records.", minimum=0),
+    ] = None
+    b_as_of: Annotated[
+        int | None,
+        Option("Use bank B as of this many log records.", minimum=0),
+    ] = None
+    limit: Annotated[
+        int,
+        Option(
+            "Maximum number of differences of each kind to name; all are counted.",
+            minimum=0,
+            maximum=MOST_SHOWN,
+        ),
+    ] = 20
+
+
+@operation(
+    DiffOptions,
+    name="diff",
+    example="satchel diff assistant memory.pam.jsonl",
+    absent={"mcp": "Banks and files are compared by people, not by a model."},
+)
+def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) -> Comparison:
+    """Compare the current memories of two banks or files, or of a bank at two moments.
+
+    Memories are the same when they say the same, whatever their IDs. The command exits with status
+    0 when they are the same, and 1 when they differ.
+
+    Args:
+        settings: Where the store is.
+        options: What to compare.
+        banks_only: Take no name for that of a file.
+
+    Raises:
+        UsageError: If a name could be either.
+        UnknownBankError: If it is neither.
+        InputError: If a file cannot be read.
+        VerificationError: If a bank or a sealed file does not verify.
+    """
+    notes = []
+    sides = (("a", options.a, options.a_as_of), ("b", options.b, options.b_as_of))
+    with Comparing() as comparing:
+        for letter, text, as_of in sides:
+            with _opened(settings, text, as_of, banks_only=banks_only) as side:
+                comparing.add("a" if letter == "a" else "b", side.records)
+                notes += [f"{side.name}: {note}" for note in side.notes]
+        found = comparing.compare(options.a, options.b, limit=options.limit)
+    if not (found.a_entries or found.b_entries):
+        raise EmptyInputError("neither contains a memory", file=f"{options.a}, {options.b}")
+    return msgspec.structs.replace(found, notes=notes)
+
+
+@contextmanager
+def _opened(
+    settings: Settings, text: str, as_of: int | None, *, banks_only: bool
+) -> Iterator[_Side]:
+    path = Path(text)
+    is_file = not banks_only and _exists(path)
+    # A file is read as well where the store vanished, as what is left of it may be compared.
+    bank = _bank_called(settings, text) if is_there(settings.store) or not is_file else None
+    if bank is not None and is_file:
+        raise UsageError(
+            f"{text!r} is both a bank and a file",
+            hint=f"Write ./{text} for the file, or the bank ID: {bank}",
+        )
+    if bank is not None:
+        with (
+            opened_bank(settings, bank) as found,
+            found.asked("diff").ledger.reading() as view,
+        ):
+            yield _Side(name=text, records=_current(view, as_of), notes=list(view.notes))
+    elif is_file:
+        if as_of is not None:
+            raise UsageError(f"{text!r} is a file, which has no earlier states", field="as_of")
+        with file_to_read(settings, path) as file:
+            yield _of_file(settings, file)
+    else:
+        what = "no bank" if banks_only else "no bank or file named"
+        raise UnknownBankError(f"there is {what} {text!r}", hint="See: satchel bank list.")
+
+
+def _bank_called(settings: Settings, text: str) -> str | None:
+    """Return the ID of the bank that a name or ID means; None for none.
+
+    Of other banks than its own, the holder of a token does not learn whether they exist.
+    """
+    if not has_store(settings):
+        return None
+    with opened_store(settings, read_only=True, for_holder=True) as store:
+        if settings.token is not None:
+            try:
+                return open_bank_in(settings, store, text).id
+            except TokenError as error:
+                if error.field != "bank":
+                    raise
+                return None
+        try:
+            return find_bank(store, text)
+        except UnknownBankError:
+            return None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _current(view: View, as_of: int | None) -> Iterator[Sealed]:
+    return (logged.record for logged in view.scan(Filter(as_of=as_of)))
+
+
+def _of_file(settings: Settings, file: OpenFile) -> _Side:
+    place = Place(file.path, held=file)
+    reader, notes = formats[formats.recognise(place)], list[str]()
+    if reader.info.traits.sealed:
+        verdict = verify(file, settings, VerifyOptions(deep=True, remember=False))
+        if verdict.outcome in NEVER:
+            raise refusal(verdict, place.name)
+        if verdict.outcome is not Outcome.GOOD:
+            notes.append(f"{verdict.outcome}: {verdict.findings[0].message}")
+    reading = Reading(limits=settings.options.limits)
+    return _Side(name=place.name, records=taken(reader, place, reading), notes=notes)

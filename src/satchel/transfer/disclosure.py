@@ -1,0 +1,324 @@
+"""Taking chosen entries out of a bank, with all that they were drawn from, and proofs for each.
+
+A recipient can check without the bank that each was logged under the signed head. What an entry was
+drawn from goes along, so that its chain can be followed to the roots; an ancestor that is withheld
+is named by its id and place, with its proof, and nothing of what it says. Never what was drawn from
+an entry. Source: docs/spec/7-disclosure-redaction-erasure.md, 7.1.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from satchel.artifact.statement import FileScope, SourceAgent
+from satchel.bank.identities import lock_for
+from satchel.bank.memory_ids import find_memory
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.signing_keys import signer_of
+from satchel.config.options import (
+    NOT_FOR_MODELS,
+    RESPONSE,
+    EncryptionOptions,
+    Overwrite,
+    PathOptions,
+    Receipt,
+    SigningOptions,
+)
+from satchel.config.path_permissions import Permission, file_to_write
+from satchel.crypto.key_succession import ENDING, OWNING
+from satchel.crypto.signatures import SigningKey as Key
+from satchel.errors import LimitError, RetiredMemoryError, SigningKeyError, UsageError
+from satchel.ledger.authority import ADMISSION, DECISIONS
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.records import Config
+from satchel.model.times import now
+from satchel.ports.operations import Absent, Option, PathText, operation, texts
+from satchel.ports.rows import Filter
+from satchel.runtime.output import Outlet
+from satchel.transfer.export_records import Outgoing, Taken
+from satchel.transfer.export_results import Export, ExportOptions, export_format
+from satchel.transfer.exports import Part, export_part
+
+MOST = 100_000
+"""Entries and ancestors of one disclosure."""
+
+_TOGETHER, _EXAMPLES = 256, 3
+_ABOUT_KEYS = DECISIONS | ENDING | OWNING | {ADMISSION}
+_ABOUT_THE_LOG = Filter(types=frozenset({"bank", "config"}))
+
+
+def disclose(
+    view: View, chosen: Iterable[Logged], outgoing: Outgoing, withhold: frozenset[str] = frozenset()
+) -> Taken:
+    """Add entries, their ancestors, and the proofs that all were logged, to a builder.
+
+    Args:
+        view: Of the bank.
+        chosen: The entries, which may be of the past.
+        outgoing: Where they go.
+        withhold: Ids of ancestors that are not to be shown.
+
+    Raises:
+        LimitError: If there are too many ancestors.
+        VerificationError: If a record is not what was logged.
+    """
+    disclosing = _Disclosing(view, outgoing, withhold)
+    for logged in view.scan(_ABOUT_THE_LOG):
+        model = logged.model
+        if not isinstance(model, Config) or model.action in _ABOUT_KEYS:
+            outgoing.builder.add(logged.record)
+            if isinstance(model, Config) and model.action in ENDING:
+                disclosing.endings.append(logged.record.id)
+    disclosing.take(chosen)
+    disclosing.finish()
+    return disclosing.found
+
+
+class _Disclosing:
+    """One way through the ancestors, each looked at once."""
+
+    def __init__(self, view: View, outgoing: Outgoing, withhold: frozenset[str]) -> None:
+        self.found = Taken()
+        self.endings = list[str]()
+        """Ids of the records by which keys ended."""
+
+        self._redacts = False
+        self._view = view
+        self._builder = outgoing.builder
+        self._withhold = withhold
+        self._seen = set[str]()
+        self._now = now()
+
+    def take(self, chosen: Iterable[Logged]) -> None:
+        """Add entries, and what they were drawn from, generation by generation."""
+        some = {logged.record.id: logged for logged in chosen}
+        self._note(some)
+        while some:
+            parents = dict.fromkeys(
+                parent
+                for logged in some.values()
+                if isinstance(logged.model, Entry)
+                for parent in logged.model.parent_ids
+                if parent not in self._seen
+            )
+            self._add(some)
+            self._note(parents)
+            shown, hidden = dict[str, Logged](), list[str]()
+            for ids in _groups(list(parents)):
+                there = self._view.get([one for one in ids if one not in self._withhold])
+                shown |= {name: one for name, one in there.items() if not one.row.hold}
+                hidden += [one for one in ids if one not in shown]
+            self._hold_back(hidden)
+            some = shown
+
+    def _note(self, ids: Iterable[str]) -> None:
+        self._seen.update(ids)
+        if len(self._seen) > MOST:
+            raise LimitError(
+                f"more than {MOST:,} entries and ancestors",
+                hint="Withhold some, which ends their chains, or export the bank.",
+            )
+
+    def _add(self, some: dict[str, Logged]) -> None:
+        for ids in _groups(list(some)):
+            proofs = self._view.proofs(ids)
+            for identity in ids:
+                logged = some[identity]
+                expires = logged.row.expires_at
+                self._builder.add(logged.record)
+                if isinstance(logged.model, Entry) and logged.model.nonce is None:
+                    redaction = self._view.redaction(identity)
+                    assert redaction is not None  # noqa: S101 - a form is believed by it alone
+                    self._builder.add(redaction.record)
+                    self._prove([redaction.record.id])
+                    self._redacts = True
+                self._builder.add_item("proofs", msgspec.to_builtins(proofs[identity]))
+                self.found.entries += 1
+                self.found.expired += expires is not None and expires <= self._now
+
+    def finish(self) -> None:
+        """Prove where keys ended, by which a redaction that was signed before is told."""
+        if self._redacts:
+            self._prove(self.endings)
+
+    def _prove(self, ids: list[str]) -> None:
+        for some in _groups(ids):
+            for proof in self._view.proofs(some).values():
+                self._builder.add_item("proofs", msgspec.to_builtins(proof))
+
+    def _hold_back(self, hidden: list[str]) -> None:
+        for ids in _groups(hidden):
+            proofs = self._view.proofs(ids)
+            for identity in ids:
+                if identity in proofs:
+                    self._builder.add_item("withheld", msgspec.to_builtins(proofs[identity]))
+                    self.found.withheld += 1
+                    continue
+                self.found.absent += 1
+                if len(self.found.absent_examples) < _EXAMPLES:
+                    self.found.absent_examples.append(identity)
+
+
+def _groups(ids: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(ids), _TOGETHER):
+        yield ids[start : start + _TOGETHER]
+
+
+def disclose_to(
+    bank: OpenBank,
+    entries: Sequence[str],
+    output: Path | Outlet,
+    options: ExportOptions | None = None,
+    *,
+    withhold: Sequence[str] = (),
+) -> Export:
+    """Write entries and all that they were drawn from to an artifact, each with its proof.
+
+    The proofs are against the signed head of the bank's log, which goes along, with the records
+    that say whose it is. Nothing that was drawn from the entries is in it, and no status: a proof
+    says that something was recorded, not that it is still current.
+
+    Args:
+        bank: The bank.
+        entries: Ids, or the first six digits or more; also of what is not current any more.
+        output: The artifact.
+        options: The key that signs it, and the rest that goes for an export.
+        withhold: Ids of ancestors that are only named, with their proof.
+
+    Raises:
+        UsageError: If none is named, or the output is no artifact.
+        SigningKeyError: If it would not be signed.
+        UnknownMemoryError: If an entry is not there.
+        RetiredMemoryError: If one is held back.
+        LimitError: If they have too many ancestors.
+        SatchelError: As ``export``.
+    """
+    bank, asked = bank.asked("disclose"), options or ExportOptions()
+    if not entries:
+        raise UsageError("no memory given", field="entry")
+    if asked.key is None and not asked.dry_run:
+        raise SigningKeyError("a disclosure must be signed")
+
+    def take(view: View, outgoing: Outgoing) -> Taken:
+        chosen = [find_memory(view, one, "entry") for one in entries]
+        if any(one.row.hold for one in chosen):
+            raise RetiredMemoryError("it is quarantined", field="entry")
+        hidden = frozenset(find_memory(view, one, "withhold").record.id for one in withhold)
+        if hidden & {one.record.id for one in chosen}:
+            raise UsageError("an entry cannot be both disclosed and withheld", field="withhold")
+        return disclose(view, chosen, outgoing, hidden)
+
+    with file_to_write(bank.settings, output) as outlet:
+        if not export_format(outlet.path, asked.format)[1].info.traits.sealed:
+            raise UsageError(
+                "only a sealed artifact can contain proofs",
+                field="output",
+                hint="Write a .pam.jsonl, .pam or .pam.cbor file.",
+            )
+        return export_part(bank, outlet, asked, Part(take, FileScope(kind="disclosure")))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscloseOptions(PathOptions, SigningOptions, EncryptionOptions):
+    """Which memories to disclose, and where to."""
+
+    entry_ids: Annotated[
+        str | Sequence[str],
+        Option(
+            "Memory to disclose: its ID or an ID prefix. Repeatable.",
+            flag="--entry",
+            metavar="ID",
+            max_items=10_000,
+            examples=[["blake3:" + "0" * 64]],
+        ),
+    ]
+    output: Annotated[
+        PathText,
+        Option(
+            "Artifact to write, such as evidence.pam.jsonl; - for standard output.",
+            short="-o",
+            values="file",
+            http=RESPONSE,
+        ),
+    ]
+    _: KW_ONLY
+    withhold: Annotated[
+        str | Sequence[str],
+        Option(
+            "Ancestor to include without its text, with its proof: its ID. Repeatable.",
+            metavar="ID",
+            max_items=10_000,
+        ),
+    ] = ()
+    agent: Annotated[
+        str | None,
+        Option(
+            "Name of the agent whose memory it is, for the artifact.",
+            max_length=500,
+            http=Absent(why="The artifact that it is made of names the agent."),
+        ),
+    ] = None
+    overwrite: Overwrite = False
+    receipt: Receipt = None
+    dry_run: Annotated[
+        bool,
+        Option("Report what would be done, and change nothing.", http=RESPONSE),
+    ] = False
+
+
+@operation(
+    DiscloseOptions,
+    name="disclose",
+    example="satchel disclose --entry 3f9a2c --output evidence.pam.jsonl",
+    absent=NOT_FOR_MODELS,
+)
+def disclose_memories(
+    bank: OpenBank,
+    options: DiscloseOptions,
+    *,
+    owner: Callable[[], Key] | None = None,
+    permission: Permission | None = None,
+    outlet: Outlet | None = None,
+) -> Export:
+    """Disclose memories and all that they derive from, each with the proof that it was logged.
+
+    Whoever gets the artifact can verify it without the bank: `satchel verify FILE --deep`. What
+    derives from the memories is not included, and a withheld ancestor shows only that it exists.
+
+    Args:
+        bank: The bank.
+        options: Which memories, and where to.
+        owner: Returns the key that signs it.
+        permission: Where paths may lead; as the options say by default.
+        outlet: An open file to write in place of the output.
+
+    Raises:
+        ContainmentError: If the path is outside the allowed folders.
+        UnknownMemoryError: If there is no such memory.
+        UsageError: If none is named, or the output is no artifact.
+        TargetError: If it cannot be written.
+    """
+    settings = bank.settings
+    key = None if options.dry_run else signer_of(settings, options, owner)
+    asked = ExportOptions(
+        key=key,
+        lock=lock_for(settings, texts(options.encrypt_to), options.file_passphrase),
+        overwrite=options.overwrite,
+        receipt=None if options.receipt is None else Path(options.receipt),
+        dry_run=options.dry_run,
+        source_agent=SourceAgent(name=options.agent) if options.agent else None,
+    )
+    entries, withhold = texts(options.entry_ids), texts(options.withhold)
+    if outlet is not None:
+        return disclose_to(bank, entries, outlet, asked, withhold=withhold)
+    allowed = permission or options.permission
+    if options.receipt is not None:
+        with file_to_write(settings, options.receipt, allowed):
+            pass
+    with file_to_write(settings, options.output, allowed) as file:
+        return disclose_to(bank, entries, file, asked, withhold=withhold)

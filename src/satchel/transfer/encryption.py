@@ -1,0 +1,210 @@
+"""Encrypting a file, whatever is in it, and decrypting one."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from satchel.bank.identities import lock_for
+from satchel.config.options import NOT_FOR_MODELS, SECRETS, Overwrite
+from satchel.config.path_permissions import file_to_read, file_to_write, stored_file
+from satchel.config.settings import Settings
+from satchel.crypto.age import HEAD_BYTES, NOBODY, Lock, is_encrypted
+from satchel.crypto.encrypted_files import EncryptedOutlet
+from satchel.errors import EmptyInputError, UsageError
+from satchel.ports.operations import Option, Options, PathText, operation, texts
+from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.output import Outlet, refuse_existing
+from satchel.runtime.spool import CHUNK
+from satchel.transfer.export_file import digest_of
+
+
+class Crypted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that was encrypted, or decrypted."""
+
+    output: str
+    output_digest: str
+    output_bytes: int
+    recipients: list[str] = []
+    passphrase: bool = False
+    """Whether a passphrase opens it."""
+
+
+_FILES = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
+
+Source = Annotated[PathText, Option("File to read.", argument=True, metavar="IN", values="file")]
+Output = Annotated[
+    PathText,
+    Option("File to write; - for standard output.", argument=True, metavar="OUT", values="file"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptOptions(Options):
+    """Which file to encrypt, and for whom."""
+
+    source: Source
+    output: Output
+    _: KW_ONLY
+    recipients: Annotated[
+        str | Sequence[str],
+        Option(
+            "Recipient: age1..., a file of recipients, or an identity stored here. Repeatable.",
+            flag="--recipient",
+            short="-r",
+        ),
+    ] = ()
+    passphrase: Annotated[bool, Option("Encrypt with a passphrase (prompted for).")] = False
+    overwrite: Overwrite = False
+
+
+@operation(
+    EncryptOptions,
+    name="encrypt",
+    example="satchel encrypt memory.pam memory.pam.age --recipient age1...",
+    absent=_FILES,
+)
+def encrypt(
+    settings: Settings,
+    options: EncryptOptions,
+    *,
+    new_file_passphrase: Callable[[], str] | None = None,
+) -> Crypted:
+    """Encrypt a file for one or more recipients.
+
+    Commands that read files read encrypted ones too, with an identity that is stored here, with
+    `satchel --identity FILE`, or by a passphrase. Encryption does not show who made a file: what
+    is sealed in it does.
+
+    Args:
+        settings: Where identities are, and where paths may lead.
+        options: Which file, and for whom.
+        new_file_passphrase: Returns the passphrase.
+
+    Raises:
+        UsageError: If there is no recipient, or it is encrypted already.
+        UnreadableError, TargetError: If a file cannot be read or written.
+        MissingExtraError: If the extra for encryption is not installed.
+    """
+    ask = new_file_passphrase if options.passphrase else None
+    lock = lock_for(settings, texts(options.recipients), None if ask is None else ask())
+    source, output = Path(options.source), Path(options.output)
+    return encrypt_file(settings, source, output, lock, overwrite=options.overwrite)
+
+
+@dataclass(frozen=True, slots=True)
+class DecryptOptions(Options):
+    """Which file to decrypt, and where to."""
+
+    source: Source
+    output: Output
+    _: KW_ONLY
+    overwrite: Overwrite = False
+
+
+@operation(
+    DecryptOptions,
+    name="decrypt",
+    example="satchel --identity laptop.txt decrypt memory.pam.age memory.pam",
+    absent=_FILES,
+)
+def decrypt(settings: Settings, options: DecryptOptions) -> Crypted:
+    """Decrypt a file, with an identity that is stored here or named before the command.
+
+    The decrypted file has mode 0600.
+
+    Args:
+        settings: What it is decrypted with, and where paths may lead.
+        options: Which file, and where to.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was truncated or altered.
+        UsageError: If it is not encrypted.
+    """
+    source, output = Path(options.source), Path(options.output)
+    return decrypt_file(settings, source, output, overwrite=options.overwrite)
+
+
+def encrypt_file(
+    settings: Settings, source: Path, output: Path | Outlet, lock: Lock, *, overwrite: bool = False
+) -> Crypted:
+    """Encrypt a file. It is there whole or not at all, and was decrypted again and compared.
+
+    Args:
+        settings: Where paths may lead.
+        source: The file; one that is encrypted already is refused.
+        output: The encrypted one.
+        lock: For whom.
+        overwrite: Whether what is there may be replaced.
+
+    Raises:
+        UsageError: If nobody is named, or it is encrypted already.
+        UnreadableError, TargetError: If a file cannot be read or written.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    if not lock.is_set:
+        raise UsageError(
+            "no recipient or passphrase given", hint="Add --recipient or --passphrase."
+        )
+    with stored_file(settings, source) as file, file_to_write(settings, output) as outlet:
+        with reading(file) as stream:
+            head = stream.read(HEAD_BYTES)
+        if is_encrypted(head):
+            raise UsageError("the file is already encrypted", file=str(source))
+        if not head:
+            raise EmptyInputError("the file is empty", file=str(source))
+        _copy(file, EncryptedOutlet(outlet, lock), overwrite=overwrite)
+        return _told(outlet, lock)
+
+
+def decrypt_file(
+    settings: Settings, source: Path, output: Path | Outlet, *, overwrite: bool = False
+) -> Crypted:
+    """Decrypt a file. It is there when all of it held, and not at all otherwise.
+
+    Args:
+        settings: What it is decrypted with, and where paths may lead.
+        source: The file.
+        output: The plain one, which only its owner may read.
+        overwrite: Whether what is there may be replaced.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was cut or altered.
+        UsageError: If it is not encrypted.
+        LimitError: If it asks for too much work.
+    """
+    with stored_file(settings, source) as stored, file_to_write(settings, output) as outlet:
+        refuse_existing(outlet, overwrite=overwrite)
+        with reading(stored) as stream:
+            if not is_encrypted(stream.read(HEAD_BYTES)):
+                raise UsageError("the file is not encrypted", file=str(source))
+        with file_to_read(settings, stored) as plain:
+            _copy(plain, outlet, overwrite=overwrite)
+        return _told(outlet, NOBODY)
+
+
+def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
+    refuse_existing(outlet, overwrite=overwrite)
+    with outlet.proving():
+        with reading(file) as stream, outlet.writing(overwrite=overwrite) as sink:
+            shutil.copyfileobj(stream, sink, CHUNK)
+        with outlet.written() as made:
+            again, before = digest_of(made), digest_of(file)
+        if again != before:
+            outlet.remove()
+            raise UsageError("the file changed while it was being read", file=str(file))
+
+
+def _told(outlet: Outlet, lock: Lock) -> Crypted:
+    with outlet.stored() as made:
+        digest, size = digest_of(made)
+    return Crypted(
+        output=str(outlet),
+        output_digest=digest,
+        output_bytes=size,
+        recipients=list(lock.recipients),
+        passphrase=lock.passphrase is not None,
+    )

@@ -1,0 +1,386 @@
+"""Taking a bank's current memory out, as records that any format can write.
+
+One proved pass over the bank. What refers to others (edges, promotions, the sources of imports)
+waits on disk until it is known whether these go along. A parent that does not is left as a
+withheld item, with the proof that it was logged; so what is taken out is whole for whoever
+verifies it. Source: docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-erasure.md.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+import msgspec
+from msgspec import structs
+
+from satchel.artifact.statement import FileScope
+from satchel.artifact.writer import ArtifactBuilder
+from satchel.crypto.key_succession import ENDING
+from satchel.crypto.sealed_records import Sealed, seal
+from satchel.ledger.records import Logged
+from satchel.ledger.view import View
+from satchel.model.entries import Entry
+from satchel.model.records import Config, Edge, FileVersion, Redaction, Status
+from satchel.model.times import now
+from satchel.model.values import is_id
+from satchel.ports.losses import Report
+from satchel.ports.rows import Filter
+from satchel.runtime.scratch import Scratch
+from satchel.runtime.spool import Spool
+from satchel.screening.policy import Screening
+
+_TOGETHER = 256
+_BESIDE_ENTRIES = frozenset({"graph_node", "session_event", "file_version"})
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which memory is meant; an absent member wants all.
+
+    What is not current, and what is in quarantine, is never meant. What is past its expiry is: it
+    goes with its expiry, and whoever reads it there decides.
+    """
+
+    components: tuple[str, ...] = ()
+    """Any of these."""
+
+    tags: tuple[str, ...] = ()
+    """Any of these."""
+
+    since: str | None = None
+    """First moment, included; of what happened then, or else was made then."""
+
+    until: str | None = None
+    """Last moment, not included."""
+
+    owner: str | None = None
+    """The user that it belongs to, or the agent where there is no user."""
+
+    as_of: int | None = None
+    """How the bank was when its log had this many records."""
+
+    ids: tuple[str, ...] = ()
+    """Of memories, in full and sorted; nothing else is meant then."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it leaves nothing out that is current."""
+        return self == WHOLE
+
+    def wants(self, logged: Logged) -> bool:
+        """Tell whether a record that is memory is meant; edges are judged by their ends."""
+        model, row = logged.model, logged.row
+        if isinstance(model, Entry):
+            if self.ids and not self._has(row.id):
+                return False
+            if self.components and row.type not in self.components:
+                return False
+            if self.tags and not set(self.tags) & set(model.tags):
+                return False
+        elif row.type not in _BESIDE_ENTRIES or self.components or self.tags or self.ids:
+            return False
+        if self.owner is not None and (row.agent if row.user is None else row.user) != self.owner:
+            return False
+        if self.since is not None and (row.moment is None or row.moment < self.since):
+            return False
+        return self.until is None or (row.moment is not None and row.moment < self.until)
+
+    def _has(self, identity: str) -> bool:
+        at = bisect_left(self.ids, identity)
+        return at < len(self.ids) and self.ids[at] == identity
+
+
+WHOLE = Selection()
+"""All that is current."""
+
+
+class Chosen(Scratch):
+    """The ids of what is taken along, and of the parents that it names; on disk when many.
+
+    SQLite's temporary database keeps small sets in memory and spills large ones by itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "CREATE TABLE chosen(id BLOB PRIMARY KEY) WITHOUT ROWID;"
+            "CREATE TABLE parent(id BLOB PRIMARY KEY) WITHOUT ROWID;",
+            cache_kib=4096,
+        )
+
+    def add(self, identity: str, parents: Iterable[str] = ()) -> None:
+        """Note a record, and the parents that it names."""
+        self._db.execute("INSERT OR IGNORE INTO chosen VALUES (?)", [_raw(identity)])
+        for parent in parents:
+            self._db.execute("INSERT OR IGNORE INTO parent VALUES (?)", [_raw(parent)])
+
+    def __contains__(self, identity: object) -> bool:
+        raw = _raw(str(identity))
+        return self._one("SELECT 1 FROM chosen WHERE id = ?", [raw]) is not None
+
+    def absent_parents(self) -> Iterator[list[str]]:
+        """Yield the ids of parents that were not chosen, some hundred at a time."""
+        last: Any = b""
+        sql = (
+            "SELECT id FROM parent WHERE id > ? AND NOT EXISTS"
+            " (SELECT 1 FROM chosen WHERE chosen.id = parent.id) ORDER BY id LIMIT ?"
+        )
+        while found := self._db.execute(sql, [last, _TOGETHER]).fetchall():
+            last = found[-1][0]
+            yield [f"blake3:{raw.hex()}" for (raw,) in found]
+
+    def _one(self, sql: str, values: list[Any]) -> Any:
+        return self._db.execute(sql, values).fetchone()
+
+
+def _raw(identity: str) -> bytes:
+    try:
+        return bytes.fromhex(identity.removeprefix("blake3:"))
+    except ValueError:  # an end of an edge may be any text
+        return identity.encode("utf-8", "surrogatepass")
+
+
+Progress = Callable[[int, int, str | None], None]
+"""Called now and then with the records done and the records there are."""
+
+
+class Wanted(Protocol):
+    """Says which memory is meant."""
+
+    @property
+    def as_of(self) -> int | None:
+        """How the bank was when its log had this many records; None for now."""
+        ...
+
+    def wants(self, logged: Logged) -> bool:
+        """Tell whether a record that is memory is meant."""
+        ...
+
+
+_ABOUT_THE_LOG = frozenset({"bank", "config"})
+"""What shows, in a sealed file, whose the log is and who may sign its head."""
+
+_TELL_EVERY = 1000
+_EXAMPLES = 3
+
+
+@dataclass(slots=True)
+class Taken:
+    """What was taken out of a bank, besides the records themselves."""
+
+    entries: int = 0
+    others: int = 0
+    """Nodes, session events and file versions."""
+
+    expired: int = 0
+    """Entries past their expiry."""
+
+    edges_left: int = 0
+    """Edges with an end that is not taken out."""
+
+    withheld: int = 0
+    """Parents that are in the log only."""
+
+    absent: int = 0
+    """Parents that are not in the bank either."""
+
+    absent_examples: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """Where memory goes that is taken out of a bank."""
+
+    builder: ArtifactBuilder
+    """Takes the records."""
+
+    report: Report
+    """Where is counted what cannot go along."""
+
+    sealed: bool
+    """Whether an artifact is made, which shows the log's keys and proves what it lacks."""
+
+    screening: Screening = field(default_factory=Screening)
+    """What each record goes through."""
+
+
+def take_out(
+    view: View, wanted: Wanted, outgoing: Outgoing, progress: Progress | None = None
+) -> Taken:
+    """Add the memory that is wanted to a builder, in the order of the log.
+
+    Args:
+        view: Of the bank.
+        wanted: Which memory.
+        outgoing: Where it goes.
+        progress: Is told how far it got.
+
+    Raises:
+        VerificationError: If a record is not what was logged, or is hidden.
+    """
+    with Chosen() as chosen:
+        taking = _Taking(view, wanted, outgoing, chosen)
+        try:
+            end = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
+            for number, logged in enumerate(view.scan(Filter(as_of=wanted.as_of))):
+                taking.look_at(logged)
+                if progress is not None and number % _TELL_EVERY == 0:
+                    progress(logged.seq, end, logged.record.id)
+            if progress is not None:
+                progress(end, end, None)
+            taking.add_what_waited()
+            if outgoing.sealed:
+                taking.withhold()
+                taking.prove_redactions()
+        finally:
+            taking.close()
+    return taking.found
+
+
+class _Taking:
+    """One pass over a bank."""
+
+    def __init__(self, view: View, wanted: Wanted, outgoing: Outgoing, chosen: Chosen) -> None:
+        self.found = Taken()
+        self._view = view
+        self._wanted = wanted
+        self._builder = outgoing.builder
+        self._report = outgoing.report
+        self._chosen = chosen
+        self._sealed = outgoing.sealed
+        self._screening = outgoing.screening
+        self._waiting = Spool()
+        self._sources: dict[str, int] = {}
+        self._batches: set[int] = set()
+        self._endings: list[str] = []
+        self._forms: set[str] = set()
+        """Ids of redacted memories that go."""
+
+        self._redacted: dict[str, None] = {}
+        """Ids of redactions that go, and of what they redact."""
+
+        self._now = now()
+
+    def look_at(self, logged: Logged) -> None:
+        """Add a record, let it wait, or leave it."""
+        record, model = logged.record, logged.model
+        if isinstance(model, Edge) or record.type == "source" or _promotes(model):
+            self._waiting.write(record.body + b"\n")
+            if record.type == "source":
+                self._sources[record.id] = logged.seq
+        elif isinstance(model, Redaction):
+            if self._view.redaction(model.entry) is not None:
+                self._waiting.write(record.body + b"\n")
+        elif record.type in _ABOUT_THE_LOG:
+            if self._sealed:
+                self._builder.add(record)
+                if isinstance(model, Config) and model.action in ENDING:
+                    self._endings.append(record.id)
+        elif self._wanted.wants(logged):
+            self._add(logged)
+
+    def add_what_waited(self) -> None:
+        """Add what refers only to records that were added."""
+        for line in self._waiting.lines():
+            value = msgspec.json.decode(line)
+            record = Sealed(value["id"], value["type"], line.removesuffix(b"\n"))
+            if record.type == "source":
+                goes = self._sources[record.id] in self._batches
+            elif record.type == "edge":
+                goes = self._joins(value)
+                if not goes and not self._sealed:
+                    followed = self._followed(record, value)
+                    goes, record = followed is not None, followed or record
+                self.found.edges_left += not goes
+            elif record.type == "redaction":
+                goes = value["entry"] in self._forms
+                if goes and self._sealed:
+                    self._redacted |= {record.id: None, value["entry"]: None}
+            else:
+                goes = value["target"] in self._chosen
+            if goes:
+                self._builder.add(record)
+
+    def prove_redactions(self) -> None:
+        """Add the proofs that the log has the redactions, without which no form counts.
+
+        The places at which keys ended go with them: by these signatures before and after are told
+        apart.
+        """
+        ids = [*self._redacted, *self._endings] if self._redacted else []
+        for start in range(0, len(ids), _TOGETHER):
+            for proof in self._view.proofs(ids[start : start + _TOGETHER]).values():
+                self._builder.add_item("proofs", msgspec.to_builtins(proof))
+
+    def withhold(self) -> None:
+        """Put the proof that it was logged in the place of each parent that does not go along."""
+        for ids in self._chosen.absent_parents():
+            proofs = self._view.proofs(ids)
+            for identity in ids:
+                proof = proofs.get(identity)
+                if proof is not None:
+                    self._builder.add_item("withheld", msgspec.to_builtins(proof))
+                    self.found.withheld += 1
+                    continue
+                self.found.absent += 1
+                if len(self.found.absent_examples) < _EXAMPLES:
+                    self.found.absent_examples.append(identity)
+
+    def close(self) -> None:
+        """Give the space on disk back."""
+        self._waiting.close()
+
+    def _add(self, logged: Logged) -> None:
+        record, model = logged.record, logged.model
+        shown = self._screening(model)
+        changed = shown is not model
+        self._builder.add(seal(shown, unknown=record.unknown) if changed else record)
+        if logged.row.batch:
+            self._batches.add(logged.row.batch)
+        if isinstance(model, Entry):
+            if model.nonce is None and not changed:
+                self._forms.add(record.id)
+            self.found.entries += 1
+            self._chosen.add(record.id, model.parent_ids)
+            self.found.expired += model.expires_at is not None and model.expires_at <= self._now
+            return
+        self.found.others += 1
+        self._chosen.add(record.id)
+        if isinstance(model, FileVersion) and model.blob is not None:
+            self._report.lost("blob", "bytes outside the log are not exported", example=record.id)
+
+    def _joins(self, edge: dict[str, Any]) -> bool:
+        """Tell whether both ends of an edge go along; a name that is no id is an end as it is."""
+        ends = [edge["source"], edge["target"]]
+        there = [end in self._chosen for end in ends]
+        return any(there) and all(
+            held or not is_id(end) for end, held in zip(ends, there, strict=True)
+        )
+
+    def _followed(self, record: Sealed, edge: dict[str, Any]) -> Sealed | None:
+        """Return an edge that leads to what took the place of its ends; None where nothing did."""
+        ends = {side: self._successor(edge[side]) for side in ("source", "target")}
+        if ends["source"] == ends["target"] or not self._joins(ends):
+            return None
+        found = structs.replace(cast("Edge", record.model), id=None, nonce=None, **ends)
+        return seal(found, unknown=record.unknown)
+
+    def _successor(self, end: str) -> str:
+        if end in self._chosen or not is_id(end):
+            return end
+        return next((one for one in self._view.versions(end) if one in self._chosen), end)
+
+
+def _promotes(model: Any) -> bool:
+    return isinstance(model, Status) and model.state == "promoted"
+
+
+def scope_of(wanted: Selection) -> FileScope:
+    """Return what a statement says of how much of the memory a file holds."""
+    if wanted.is_whole:
+        return FileScope(kind="full")
+    return FileScope(kind="filter", filter=msgspec.json.decode(msgspec.json.encode(wanted)))
+
+
+def head_members(view: View) -> dict[str, Any]:
+    """Return what a statement says of the log that a file was taken from."""
+    return {"bank": view.head.bank, "head": msgspec.json.decode(view.signed)}

@@ -1,0 +1,356 @@
+"""An input that is a folder: an export that somebody unpacked already.
+
+It is put together again, in a private file that is gone afterwards, so that all readers have one
+thing to read, more than once and always the same, whatever happens in the folder meanwhile.
+"""
+
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from satchel.config.path_permissions import OWN, Permission, file_to_read, folder_to_read
+from satchel.config.settings import Settings
+from satchel.crypto.age import Lock
+from satchel.crypto.limits import DEFAULT_LIMITS
+from satchel.errors import LimitError, PathRefusedError, TargetError, UsageError
+from satchel.formats._chats.archive import Archive, File, opened
+from satchel.ports.format import Format
+from satchel.ports.place import MOST_WITHIN, Place
+from satchel.runtime.atomic_files import PRIVATE_FILE
+from satchel.runtime.contained_folder import ContainedFolder
+from satchel.runtime.input import OpenFile, reading
+from satchel.runtime.output import Outlet, OutletOver, StagedFolder
+from satchel.runtime.roots import Said
+
+READ = (".json", ".jsonl", ".md", ".html", ".txt")
+"""Endings of the files whose contents are looked at; of others, the names alone."""
+
+_SAID_AGAIN = "chat.html"
+"""ChatGPT's page of all conversations, which are beside it: gigabytes for nothing."""
+
+_PACKED = ".zip"
+"""An archive in the folder: its files are looked at as if they were in it."""
+
+_EXPANSION, _CHUNK = DEFAULT_LIMITS.expansion, 1 << 20
+
+DATABASES = ("chroma.sqlite3",)
+"""Names of databases that stand for the folder they are in."""
+
+_MOST_FILES = 100_000
+_DEEPEST = 16
+_THEN = (1980, 1, 1, 0, 0, 0)
+
+
+@contextmanager
+def input_to_read(
+    settings: Settings, path: Said | OpenFile, permission: Permission = OWN
+) -> Iterator[OpenFile]:
+    """Open what somebody names to be read in: a file, or a folder with the files of an export.
+
+    Raises:
+        SatchelError: As ``file_to_read`` for a file, and ``folder_to_read`` for a folder.
+        LimitError: If there is more in a folder than any export has.
+        TargetError: If there is no room to put the files of a folder together.
+    """
+    if isinstance(path, OpenFile) or not _is_folder(path):
+        with file_to_read(settings, path, permission) as file:
+            yield file
+        return
+    with folder_to_read(settings, path, permission) as folder:
+        names = names_in(folder)
+        database = next((name for name in DATABASES if name in names), None)
+        if database is not None:
+            path = Path(path) / database
+        elif any(name.lower().endswith((*READ, _PACKED)) for name in names):
+            with put_together(folder, names, Path(path)) as file:
+                yield file
+            return
+    with file_to_read(settings, path, permission) as file:  # which says that it is a folder
+        yield file
+
+
+def _is_folder(path: Said) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):  # a name that is too long, or no name; opening it says so
+        return False
+
+
+def names_in(folder: ContainedFolder) -> list[str]:
+    """Return the paths of the files below a folder, sorted.
+
+    Raises:
+        PathRefusedError: If there is a link.
+        LimitError: If there are too many, or they are too deep.
+    """
+    return sorted(_names_in(folder))
+
+
+def _names_in(folder: ContainedFolder) -> Iterator[str]:
+    waiting, count = [tuple[str, ...]()], 0
+    while waiting:
+        place = waiting.pop()
+        for name, kind in folder.listing(place):
+            path, count = (*place, name), count + 1
+            if kind == "link":
+                raise PathRefusedError(
+                    "a symbolic link in an export", file=str(folder.path.joinpath(*path))
+                )
+            if count > _MOST_FILES or len(path) > _DEEPEST:
+                problem = f"more than {_MOST_FILES} files, or {_DEEPEST} folders deep"
+                raise LimitError(problem, file=str(folder.path))
+            if kind == "folder":
+                waiting.append(path)
+            elif kind == "file":
+                yield "/".join(path)
+
+
+def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenFile:
+    """Return an archive of the files of a folder, the same bytes each time; the caller closes it.
+
+    Raises:
+        TargetError: If there is no room for it.
+    """
+    with tempfile.TemporaryFile() as kept:
+        try:
+            _pack(folder, names, cast("BinaryIO", kept))
+        except OSError as error:
+            raise TargetError(
+                f"cannot combine the files: {error.strerror or error}",
+                file=tempfile.gettempdir(),
+                hint="Free disk space there, or set TMPDIR to a larger folder.",
+            ) from error
+        return OpenFile(os.dup(kept.fileno()), path)
+
+
+def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:
+    with zipfile.ZipFile(kept, "w", zipfile.ZIP_STORED) as archive:
+        for name in names:
+            if name.lower().endswith(_PACKED):
+                _put_in(archive, folder, name)
+                continue
+            info = zipfile.ZipInfo(name, _THEN)
+            with archive.open(info, "w", force_zip64=True) as sink:
+                if name.lower().endswith(READ) and not name.endswith(_SAID_AGAIN):
+                    with folder.open(name) as source:
+                        shutil.copyfileobj(source, sink)
+    kept.flush()
+
+
+def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> None:
+    """Put the files of an archive in, below its name.
+
+    Products give one export out as several archives, with a list of them.
+
+    Raises:
+        MalformedError: If it is damaged; then it is to be got again.
+        LimitError: If it expands too far.
+    """
+    with folder.open(name) as stream, OpenFile(os.dup(stream.fileno()), Path(name)) as held:
+        left = max(DEFAULT_LIMITS.expansion_free_bytes, _EXPANSION * held.status.st_size)
+        with opened(Place(folder.path / name, held=held)) as packed:
+            for file in packed.files:
+                info = zipfile.ZipInfo(f"{name}/{file.path}", _THEN)
+                with archive.open(info, "w", force_zip64=True) as sink:
+                    if file.ends(READ) and file.name != _SAID_AGAIN:
+                        left -= _copied(packed, file, sink, left)
+
+
+def _copied(packed: Archive, file: File, sink: IO[bytes], most: int) -> int:
+    done = 0
+    with packed.stream(file) as source:
+        while chunk := source.read(_CHUNK):
+            done += len(chunk)
+            if done > most:
+                raise LimitError("an archive in the folder expands too far", field=file.path)
+            sink.write(chunk)
+    return done
+
+
+ARCHIVE = ".zip"
+"""How the name of a folder of files ends that is to be an archive."""
+
+_MODES = 0o777
+
+
+class FolderOutlet(OutletOver):
+    """A name that a folder is going to have; who writes to it writes an archive of its files.
+
+    What is read back is put together from the files on the disk.
+
+    Args:
+        inner: The name.
+    """
+
+    def __init__(self, inner: Outlet) -> None:
+        super().__init__(inner)
+        self._staged: StagedFolder | None = None
+        self._stack: ExitStack | None = None
+        self._replaces = False
+
+    @contextmanager
+    def writing(
+        self,
+        *,
+        overwrite: bool,
+        mode: int = PRIVATE_FILE,  # noqa: ARG002 - what is in a folder of ours is private
+    ) -> Iterator[BinaryIO]:
+        """Give an archive to write, whose files are in a folder beside the name afterwards."""
+        if self._stack is None:
+            raise UsageError("a folder can be written only if it is read back")
+        with _temporary() as packed:
+            yield packed
+            packed.seek(0)
+            self._staged = self._stack.enter_context(self._inner.staging())
+            _unpack(packed, self._staged)
+        self._replaces = overwrite
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Keep the folder from its name until the block ends; see ``Outlet.proving``."""
+        with ExitStack() as stack:
+            self._stack = stack
+            try:
+                yield
+                if self._staged is not None:
+                    self.kept = self._staged.publish(overwrite=self._replaces)
+            finally:
+                self._stack = self._staged = None
+
+    def written(self) -> OpenFile:
+        """Open what was written, put together from what is on the disk; the caller closes it."""
+        if self._staged is None:
+            raise TargetError("nothing was written", file=str(self.path))
+        folder = self._staged.folder
+        return put_together(folder, names_in(folder), self.path)
+
+    def stored(self) -> OpenFile:
+        """Open the same as ``written``: what a reader of the folder is given."""
+        return self.written()
+
+    def remove(self) -> None:
+        """Take what was written away."""
+        self._staged = None
+
+
+class WithinOutlet(OutletOver):
+    """The name of a file that something is written into, which may be there already.
+
+    What was there is kept beside it, as ``NAME.bak``, when it changes.
+
+    Args:
+        inner: The name.
+
+    Raises:
+        PathRefusedError: If it is a link, or no file.
+        LimitError: If the file is larger than any that is meant for this.
+    """
+
+    def __init__(self, inner: Outlet) -> None:
+        super().__init__(inner)
+        self._mode: int | None = None
+        self.before = self._now()
+
+    @property
+    def status(self) -> os.stat_result | None:
+        """Nothing that would have to be replaced: the file stays."""
+        return None
+
+    @contextmanager
+    def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
+        """Give the whole file to write, which keeps its permissions."""
+        replaces = self.before is not None
+        with self._inner.writing(overwrite=replaces or overwrite, mode=mode) as stream:
+            if self._mode is not None:
+                os.fchmod(stream.fileno(), self._mode)
+            yield stream
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Keep the file as it was until the block ends, and refuse it if it changed meanwhile."""
+        with self._inner.proving():
+            yield
+            if self._now() != self.before:
+                raise TargetError(
+                    "another program changed the file while it was being written; its version "
+                    "was kept",
+                    file=str(self.path),
+                    hint="Run again when no other program edits it.",
+                )
+            self._keep()
+
+    def written(self) -> OpenFile:
+        """Open what was written; the caller closes it."""
+        return self._inner.written()
+
+    def remove(self) -> None:
+        """Take what was written away."""
+        self._inner.remove()
+
+    def _now(self) -> bytes | None:
+        file = self._inner.there()
+        if file is None:
+            return None
+        with file, reading(file) as stream:
+            self._mode = file.status.st_mode & _MODES
+            found = stream.read(MOST_WITHIN + 1)
+        if len(found) > MOST_WITHIN:
+            raise LimitError(f"the file has more than {MOST_WITHIN:,} bytes", file=str(self.path))
+        return found
+
+    def _keep(self) -> None:
+        with self.written() as file, reading(file) as stream:
+            is_same = stream.read(MOST_WITHIN + 1) == self.before
+        if self.before is None or is_same:
+            return
+        with self.beside(f"{self.path.name}.bak") as beside:
+            with beside.writing(overwrite=True, mode=self._mode or PRIVATE_FILE) as sink:
+                sink.write(self.before)
+            self.kept = beside.path
+
+
+def output_for(outlet: Outlet, writer: Format, lock: Lock) -> Outlet:
+    """Return what a format is written to: the file of that name, a folder, or a part of a file.
+
+    Raises:
+        PathRefusedError: If it would be a part of what is no file.
+        UsageError: If it would be a part of an encrypted file.
+    """
+    traits, name = writer.info.traits, outlet.path.name
+    if traits.within:
+        if lock.is_set:
+            raise UsageError("part of a file cannot be encrypted", file=str(outlet), field="lock")
+        return WithinOutlet(outlet)
+    if traits.folder and not lock.is_set and not name.endswith(ARCHIVE):
+        return FolderOutlet(outlet)
+    return outlet
+
+
+def _unpack(packed: BinaryIO, staged: StagedFolder) -> None:
+    with zipfile.ZipFile(packed) as archive:
+        for info in archive.infolist():
+            above = info.filename.rpartition("/")[0]
+            if above:
+                staged.folder.make_folder(above)
+            with staged.folder.create(info.filename) as sink, archive.open(info) as source:
+                shutil.copyfileobj(source, sink)
+                sink.flush()
+                os.fsync(sink.fileno())
+
+
+@contextmanager
+def _temporary() -> Iterator[BinaryIO]:
+    try:
+        with tempfile.TemporaryFile() as packed:
+            yield cast("BinaryIO", packed)
+    except OSError as error:
+        raise TargetError(
+            f"cannot write temporary data: {error.strerror or error}",
+            file=tempfile.gettempdir(),
+            hint="Free disk space there, or set TMPDIR to a larger folder.",
+        ) from error

@@ -1,0 +1,629 @@
+"""One import: it is planned whole, then logged, in one bank or several."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from math import inf
+
+import msgspec
+from blake3 import blake3
+
+from satchel.bank.banks import bank_in_making, made_bank
+from satchel.bank.connections import has_store, local_path, opened_store, shown_address, writer_key
+from satchel.bank.effective_settings import effective
+from satchel.bank.jobs import Journal, Step, job_id, journals, new_journal, take_back
+from satchel.bank.open_bank import Names, OpenBank, find_bank, open_bank_in
+from satchel.config.settings import Settings
+from satchel.config.tables import BankSettings
+from satchel.crypto.redaction import signed_redaction
+from satchel.crypto.sealed_records import Sealed, digest, seeded_nonces
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import EmptyInputError, SlotTakenError, StoreError, UnknownBankError, UsageError
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.projection import CLOSED
+from satchel.ledger.transaction import LogTransaction
+from satchel.model.records import Redaction
+from satchel.model.times import now
+from satchel.ports.rows import Row
+from satchel.ports.store import Store
+from satchel.recall.duplicates import TAKEN_UP, Arrivals, NearDuplicates
+from satchel.recall.embedding import STEP, embed_bank, keep_up
+from satchel.recall.imported_vectors import reuse
+from satchel.recall.models import embedder_of
+from satchel.recall.near_duplicates import names_of
+from satchel.receipts.account import Account, Tally
+from satchel.receipts.archive import require_whole, signer
+from satchel.receipts.plans import Census
+from satchel.receipts.receipt import receipt_of
+from satchel.runtime.locks import ProcessLock, is_watched
+from satchel.runtime.processes import UnfinishedError
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Strands
+from satchel.transfer.import_batches import Batch, Begun, logged_part
+from satchel.transfer.import_plan import Plan, is_vacant
+from satchel.transfer.import_results import BankImported, ImportOptions, Owners, account_of_import
+from satchel.transfer.import_rules import OnConflict, Planned, Rules
+from satchel.transfer.import_source import Arriving
+from satchel.transfer.import_stage import COMMIT_BYTES, NotAtOnceError
+from satchel.transfer.tenants import OneOwner, Tenants, maps_from
+
+_BATCH = 100
+
+
+def put_back(bank: OpenBank, returned: Keyed) -> None:
+    """Log that memories are whole again, each in the commit that puts its bytes there.
+
+    Args:
+        bank: The bank.
+        returned: Their canonical bytes, by id; spent afterwards.
+
+    Raises:
+        RedactionRefusedError: If one cannot be: it was logged as another type of memory.
+    """
+    key, ids = writer_key(bank.settings), iter(returned)
+    while some := list(islice(ids, _BATCH)):
+        forms = {name.decode(): returned.get(name) or b"" for name in some}
+        records = [
+            signed_redaction(Redaction(entry=name, result=digest(body), by=key.did, at=now()), key)
+            for name, body in forms.items()
+        ]
+        bank.ledger.append(records, forms=forms)
+    returned.close()
+
+
+_TOGETHER = 100
+"""Records after which progress is reported while the input is read."""
+
+_LONGEST_HELD = 25.0
+"""Seconds for which a file is read while the store is locked; other writers give up after 30."""
+
+_AGAIN = ((UnfinishedError, NotAtOnceError), UnfinishedError)
+"""After which everything is read again: a process that was killed costs time, and nothing else."""
+
+_GO_ON = (
+    "Nothing of it is visible yet. To resume, run the same import again. To remove it: satchel job "
+    "cancel."
+)
+
+_COMPLETE = "The import is complete. To undo it: satchel undo {source}"
+
+
+class Work:
+    """One import: two passes, over all banks that it is for.
+
+    Args:
+        settings: Where the store and the keys are.
+        store: The store; None where there is none yet.
+        arriving: The input.
+        wanted: The bank that everything goes into; None for one for each owner.
+        asked: What is asked for.
+        owner: Gives the key that owns banks that are made; None for planning only.
+        one_owner: Why ``wanted`` is the default bank; None where it is not for that.
+    """
+
+    def __init__(  # noqa: PLR0913 - all that one import is made of
+        self,
+        settings: Settings,
+        store: Store | None,
+        arriving: Arriving,
+        wanted: str | None,
+        asked: ImportOptions,
+        owner: Owners | None,
+        *,
+        one_owner: OneOwner | None = None,
+    ) -> None:
+        maps = maps_from(asked.maps)
+        self.tenants = Tenants(wanted, maps, counting=asked.dry_run, one_owner=one_owner)
+        self.banks: dict[str, BankImported] = {}
+        """By name."""
+
+        self.strands = Strands()
+        self.plans: dict[str, Plan] = {}
+        self.census = Census(texts=asked.dry_run)
+        self.arriving = arriving
+        self.asked = asked
+        self._settings = settings
+        self._store = store
+        self._names = Names(store)
+        self._wanted = wanted
+        self._rules = Rules(
+            on_conflict=asked.on_conflict or OnConflict.SKIP,
+            mirror=asked.mirror,
+            keeps_ids=arriving.keeps_ids,
+            bank=arriving.bank,
+        )
+        self._read_here: dict[str, Counter[str]] = {}
+        self._open: dict[str, OpenBank] = {}
+        self._linked = False
+        self.near = Arrivals(settings, asked.near_duplicates, dry_run=asked.dry_run)
+        words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
+        changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
+        changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
+        changed += [f"agent {asked.agent}"] * (asked.agent is not None)
+        changed += [f"text member {asked.text_member}"] * (asked.text_member is not None)
+        changed += [f"without {name}" for name in sorted(asked.without)]
+        changed += ["any version"] * asked.any_version
+        changed += [f"sidecar {arriving.sidecar.digest}"] if arriving.sidecar else []
+        self._words = " ".join(map(str, (*words, arriving.scrubs, *asked.maps, *changed)))
+        self._journal = self._new_journal()
+        self._begun: dict[str, Journal] = {}
+        self._accounts: dict[str, tuple[Account, Sealed]] = {}
+        self._key: SigningKey | None = None
+        self._owner = owner
+        self._early = True
+        self._logged: Begun | None = None
+        """What is logged while it is read."""
+
+    def close(self) -> None:
+        """Give the space back; take back what was logged and not committed."""
+        self._take_back()
+        self.strands.close()
+
+    def plan(self) -> None:
+        """Read everything and decide what becomes of it; nothing is changed.
+
+        Except that an earlier attempt at the same thing is given up where the bank has changed
+        since, and so has the plan. What another process reads for one bank that has nothing yet is
+        logged meanwhile, in a transaction that ``log`` commits.
+        """
+        self._find_begun()
+        if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
+            raise UsageError(
+                "the file changed since the import was started",
+                file=self.arriving.name,
+                hint="Start a new import, and cancel the old one: satchel job cancel.",
+            )
+        self._read()
+        if not self.asked.dry_run and not self._goes_on():
+            for name, journal in self._begun.items():
+                take_back(self._open[name].ledger, journal.source, "started again")
+            self._begun, self._journal = {}, self._new_journal()
+            self._read()
+        if not self.plans:
+            hint = self.arriving.report.first_refused
+            raise EmptyInputError(
+                "the file contains no memories", file=self.arriving.name, hint=hint
+            )
+        self.tenants.require_said(self.arriving.name)
+        require_whole(self.arriving.reading, self.asked.accept_loss, self.arriving.name)
+
+    def _read(self) -> None:
+        for again in (*_AGAIN, ()):
+            try:
+                self._read_once()
+            except again:
+                self._take_back()
+                self._early = False
+            else:
+                return
+
+    def _read_once(self) -> None:
+        for one in (self.plans, self.banks, self._read_here):
+            one.clear()
+        twins = self.near.find(self._parts, self._there)
+        if self.near.mode in TAKEN_UP:
+            merge = self.near.mode is NearDuplicates.MERGE
+            self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
+        self.census.begin()
+        read = 0
+        with ExitStack() as views, self.census.timed():
+            for part in self._parts():
+                read += sum(map(len, part.values()))
+                self._tell_read(read)
+                for name, rows in part.items():
+                    self.census.add((row.type, row.body or b"") for row in rows)
+                    plan = self._plan_of(name, views)
+                    self._read_here[name].update(row.type for row in rows)
+                    plan.take(rows, self.arriving.endings)
+            for plan in self.plans.values():
+                plan.finish()
+                plan.stage.give_rest()
+
+    def _take_back(self) -> None:
+        logged, self._logged = self._logged, None
+        if logged is not None:
+            logged.take_back()
+
+    def _is_logged_early(self) -> bool:
+        """Tell whether records are logged while others are still read, where their bank is vacant.
+
+        Those of one bank, which nothing that comes later changes.
+        """
+        return (
+            self._early
+            and self._owner is not None
+            and self._wanted is not None
+            and not self._begun
+            and self.near.mode not in TAKEN_UP
+            and not self._rules.keeps_ids
+            and self._rules.mode is not OnConflict.OVERWRITE
+            and self.arriving.is_read_apart
+        )
+
+    def _log_early(self, name: str, size: int | None, rows: Sequence[Row]) -> bool:
+        """Log records of a bank that was vacant at a size, unless there is too much in the file.
+
+        Others who write wait meanwhile, so it is not done either where the rest takes too long.
+        """
+        if self._logged is None:
+            share = self.arriving.read_bytes / self.arriving.size
+            rest = self.census.spent / share - self.census.spent
+            if self.plans[name].stage.size >= COMMIT_BYTES * share or rest > _LONGEST_HELD:
+                return False
+            self._logged = Begun(self._block(name), size)
+        self._logged.add(rows)
+        return True
+
+    @contextmanager
+    def _block(self, name: str) -> Iterator[tuple[Ledger, LogTransaction]]:
+        assert self._store is not None and self._owner is not None  # noqa: S101, PT018 - it logs
+        if name in self._open:
+            ledger = self._open[name].ledger
+            with ledger.transaction() as log:
+                yield ledger, log
+            return
+        with bank_in_making(
+            self._settings, self._store, name, self._owner(), joins=self._is_first
+        ) as made:
+            yield made
+
+    def _tell_read(self, read: int) -> None:
+        """Report how much was read; nothing of it is logged yet."""
+        if self.asked.on_step is not None:
+            self.asked.on_step(Step(0, read, None))
+
+    def _parts(self) -> Iterator[dict[str, Sequence[Row]]]:
+        """Yield what arrives, some at a time, by the name of the bank that it goes into."""
+        self.tenants.begin()
+        self.arriving.endings.clear()
+        nonces = seeded_nonces(self._journal.seed)
+        for linked, some in self.arriving.parts(nonces, _TOGETHER):
+            self._linked = linked
+            yield self.tenants.routed(some, self.arriving.name)
+            self.arriving.endings.clear()
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences for whoever reads."""
+        found = self.arriving.extraction
+        told = (
+            []
+            if found is None
+            else [f"{found.model} found {found.entities:,} entities in {found.memories:,} memories"]
+        )
+        return [*told, *self.near.notes]
+
+    def reuse_vectors(self) -> None:
+        """Use the vectors that came, for what came, where they are of the model used there."""
+        brought = self.arriving.brought
+        maker, notes = brought.maker, self.arriving.report.note
+        for reason, number in brought.unusable.items():
+            notes(f"{number:,} embeddings were not used: {reason}")
+        count = brought.count
+        if maker is None or not count:
+            return
+        for name, bank in self._open.items():
+            told = self.banks.get(name)
+            if told is None or told.source is None:
+                continue
+            told.reused = reuse(
+                bank.store,
+                bank.ledger,
+                told.source,
+                maker,
+                brought.find,
+                partial(embedder_of, bank.settings),
+            )
+            if told.reused.reason:
+                notes(
+                    f"{count:,} embeddings of {maker.model} are not used: "
+                    f"{told.reused.reason}; to compute them: satchel embed"
+                )
+
+    def embed(self) -> None:
+        """Make the vectors of what came."""
+        for name, bank in self._open.items():
+            if name in self.banks:
+                self.banks[name].embedded = embed_bank(bank)
+
+    def keep_up(self) -> None:
+        """Make the vectors of what came, or say that it is too much to do unasked."""
+        for name, bank in self._open.items():
+            told = self.banks.get(name)
+            if told is None or told.source is None:
+                continue
+            if told.done.added <= STEP:
+                keep_up(bank)
+            elif bank.settings.options.inference.automatic:
+                self.arriving.report.note(
+                    f"{told.done.added:,} memories have no vectors yet; to compute them now: "
+                    "satchel embed (recall computes a few at a time)"
+                )
+
+    def _goes_on(self) -> bool:
+        """Tell whether what an earlier attempt logged is the beginning of what is planned."""
+        return all(
+            name in self.plans
+            and logged_part(self._open[name].ledger, self.plans[name], one.source) is not None
+            for name, one in self._begun.items()
+        )
+
+    def log(self) -> None:
+        """Log what was planned; visible in each bank once all banks have all of it, read back."""
+        self._key = signer(self._settings, None)
+        if not self._log_at_once():
+            self._log_in_groups()
+        for name, plan in self.plans.items():
+            if plan.done.returned:
+                put_back(self._for_writing(name), plan.returned)
+
+    def _log_in_groups(self) -> None:
+        batches = dict[str, Batch]()
+        try:
+            self._log_all(batches)
+        except Exception as error:
+            if batches:
+                error.add_note(_GO_ON)
+            raise
+        tallies = {name: batch.read_back() for name, batch in batches.items()}
+        for name, batch in batches.items():
+            told = self.banks[name]
+            told.source, told.resumed = batch.source, batch.resumed
+            told.receipt = batch.close(partial(self._account, name, tallies[name]))
+        for name in self.plans.keys() - batches.keys():
+            self._account(name, None)
+
+    def _log_at_once(self) -> bool:
+        """Log an import into one bank in one transaction, where that can be; tell whether it was.
+
+        Several banks become visible together, so each is logged before the first is closed.
+        """
+        if len(self.plans) != 1 or self._begun:
+            return False
+        ((name, plan),) = self.plans.items()
+        if plan.is_empty or not plan.stage.is_one_commit:
+            return False
+        told = self.banks[name]
+        logged = self._logged or Batch(
+            self._for_writing(name).ledger, plan, self._journal, self._rules.mode
+        )
+
+        def receipt() -> Sealed:
+            told.source = logged.source
+            return self._account(name, logged.tally)
+
+        def step(done: int, total: int, _: str | None) -> None:
+            if self.asked.on_logging is not None:
+                self.asked.on_logging(done, total)
+            if self.asked.on_step is not None and done < total:  # the last one, when it is durable
+                self.asked.on_step(Step(done, total, None))
+
+        source, total = self.arriving.source(self._journal.at), plan.stage.records
+        if self.asked.on_step is not None:  # what it raises ends the import; later it cannot
+            self.asked.on_step(Step(0, total, None))
+        if isinstance(logged, Begun):
+            told.bank, told.made = logged.ledger.bank, name not in self._open
+            told.receipt = logged.close(source, receipt, plan)
+            self._open_again(name, told.bank)
+            step(total, total, None)
+        else:
+            try:
+                told.receipt = logged.log_at_once(source, receipt, step)
+            except SlotTakenError:  # somebody was quicker; it is decided record by record
+                told.source = None
+                return False
+        self._tell_complete(Step(total, total, plan.stage.last), logged.source)
+        return True
+
+    def _tell_complete(self, step: Step, source: str) -> None:
+        if self.asked.on_step is not None:
+            try:
+                self.asked.on_step(step)
+            except Exception as error:
+                error.add_note(_COMPLETE.format(source=source))
+                raise
+
+    def _log_all(self, batches: dict[str, Batch]) -> None:
+        source, step = self.arriving.source(self._journal.at), self._tell
+        for name, plan in self.plans.items():
+            if plan.is_empty and name not in self._begun:
+                continue
+            opened = self._for_writing(name)
+            journal = self._begun.get(name) or msgspec.structs.replace(self._journal, source="")
+            batches[name] = Batch(opened.ledger, plan, journal, self._rules.mode)
+            batches[name].log(source, step)
+        if not batches:
+            number = sum(one.done.read for one in self.banks.values())
+            step(number, number, None)
+
+    def _tell(self, done: int, total: int, record: str | None) -> None:
+        if self.asked.on_logging is not None:
+            self.asked.on_logging(done, total)
+        if self.asked.on_step is not None:
+            self.asked.on_step(Step(done, total, record))
+
+    def accounted(self) -> tuple[list[Account], list[Sealed]]:
+        """Return what is to be told of each bank, and the receipts of that."""
+        found = [self._accounts[name] for name in self.banks if name in self._accounts]
+        return [account for account, _ in found], [receipt for _, receipt in found]
+
+    def _account(self, name: str, tally: Tally | None) -> Sealed:
+        """Return the receipt of what was done to one bank; the one that makes it visible."""
+        account = account_of_import(self, self.banks[name], self._read_here[name], tally)
+        action = CLOSED if tally is not None else None
+        receipt = receipt_of(account, self._key, action=action)
+        self._accounts[name] = account, receipt
+        return receipt
+
+    def _new_journal(self) -> Journal:
+        path = self.arriving.kept_at
+        request = {**self.asked.request, **({"bank": self._wanted} if self._wanted else {})}
+        return new_journal(self._words, {**request, **({"input": path} if path else {})})
+
+    def _find_begun(self) -> None:
+        """Find what an earlier attempt at the same thing left; the nonces are the same again."""
+        if self._store is None:
+            return
+        with self._store.reading() as reader:
+            banks = reader.banks() if self._wanted is None else self._chosen(self._wanted)
+        for bank in banks:
+            writes = not self.asked.dry_run
+            opened = open_bank_in(self._settings, self._store, bank, writes=writes)
+            with opened.ledger.reading() as view:
+                for journal in journals(view):
+                    if journal.asked == self._words:
+                        name = self._wanted or self._name_again(opened)
+                        self._journal = self._begun[name] = journal
+                        self._open[name] = opened
+
+    def _name_again(self, opened: OpenBank) -> str:
+        """Return by what the plan calls a bank: as a person did, or by its name."""
+        said = (text for text in maps_from(self.asked.maps).values())
+        return next(
+            (one for one in said if opened.id in self._chosen(one)), opened.name or opened.id
+        )
+
+    def _chosen(self, wanted: str) -> list[str]:
+        try:
+            return [find_bank(self._store, wanted)] if self._store else []
+        except UnknownBankError:
+            return []
+
+    def _plan_of(self, name: str, views: ExitStack) -> Plan:
+        plan = self.plans.get(name)
+        if plan is None:
+            told = BankImported(name=name, done=Planned())
+            opened, early = self._there(name), self._is_logged_early()
+            view, size = None, None
+            if opened is not None:
+                told.bank, told.name = opened.id, opened.name
+                self._require_once(opened, name)
+                size = _size_if_vacant(opened) if early else None
+                if size is None:
+                    view = views.enter_context(opened.ledger.reading())
+            nonces = seeded_nonces(self._journal.seed + b"plan" + name.encode())
+            at = self._journal.at
+            begun = self._begun.get(name)
+            replaces = self.arriving.replaces
+            linked = self._linked or bool(replaces)
+            going_on = begun.source if begun else ""
+            rules = replace(self._rules, going_on=going_on, linked=linked, replaces=replaces)
+            plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
+            if early and view is None:
+                plan.stage.sink = partial(self._log_early, name, size)
+            told.done, told.conflicts = plan.done, plan.conflicts
+            self.plans[name], self.banks[name] = plan, told
+            self._read_here[name] = Counter()
+        return plan
+
+    def _require_once(self, opened: OpenBank, name: str) -> None:
+        for other, told in self.banks.items():
+            if told.bank == opened.id:
+                what = f"{other!r} and {name!r} are the same bank"
+                raise UsageError(what, field="map", hint="Use the same name each time.")
+
+    def _there(self, name: str) -> OpenBank | None:
+        """Open a bank that is there already."""
+        if self._store is None:
+            return None
+        # A user's id is a name, and never the start of another bank's id.
+        said = self.tenants.is_said(name)
+        found = next(iter(self._chosen(name)), None) if said else self._named(name)
+        if found is None:
+            return None
+        writes = not self.asked.dry_run
+        self._open[name] = open_bank_in(self._settings, self._store, found, writes=writes)
+        return self._open[name]
+
+    def _named(self, name: str) -> str | None:
+        ids = self._names.called(name)
+        if len(ids) > 1:
+            raise UsageError(
+                f"{len(ids)} banks are named {name!r}",
+                hint=f"Choose one by ID: --bank {ids[0]}",
+            )
+        return ids[0] if ids else None
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether no bank was created by this import so far."""
+        return not any(part.made for part in self.banks.values())
+
+    def _for_writing(self, name: str) -> OpenBank:
+        if name not in self._open and self._store is not None and self._owner is not None:
+            made = made_bank(
+                self._settings, self._store, name, self._owner(), joins=self._is_first
+            ).bank
+            self.banks[name].bank, self.banks[name].made = made, True
+            self._open_again(name, made)
+        return self._open[name]
+
+    def _open_again(self, name: str, bank: str) -> None:
+        if self._store is not None:
+            self._open[name] = open_bank_in(self._settings, self._store, bank, writes=True)
+
+
+def _size_if_vacant(bank: OpenBank) -> int | None:
+    """Return how long the log of a bank is that has nothing; None for one that has something."""
+    with bank.ledger.reading() as view:
+        return view.head.size if is_vacant(view) else None
+
+
+@contextmanager
+def import_lock(settings: Settings, *, waits: bool = False) -> Iterator[None]:
+    """Keep other imports out of the store, so that two do not go on with the same one.
+
+    Args:
+        settings: Where the store is.
+        waits: Whether to wait for another one where somebody is shown that it is waited for.
+
+    Raises:
+        LockedError: If another one is running.
+    """
+    path = local_path(settings.store)
+    if path is None:  # a server's: of this machine, which is where a job would be gone on with
+        name = blake3(shown_address(settings.store).encode()).hexdigest(length=8)
+        lock = ProcessLock(settings.state / f"import-{name}.lock", purpose="import")
+    else:
+        beside = path.with_name(f"{path.name}.import.lock")
+        lock = ProcessLock(beside, purpose="import", own_folder=False)
+    with lock.exclusive(wait=inf if waits and is_watched() else 0):
+        yield
+
+
+def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
+    """Return what holds for a bank, whether it is there already or not.
+
+    Args:
+        settings: The surroundings.
+        wanted: The bank, as ``find_bank`` takes it; None where several are meant, for which only
+            what holds for all of them counts.
+
+    Raises:
+        SatchelError: If the bank is there, and cannot be read.
+    """
+    if wanted is not None and has_store(settings):
+        # What is not there yet, or only a writer can put right, is for the import to see to.
+        with (
+            suppress(UnknownBankError, StoreError),
+            opened_store(settings, read_only=True) as store,
+        ):
+            opened = open_bank_in(settings, store, find_bank(store, wanted))
+            with opened.ledger.reading() as view:
+                return opened.settled(view)
+    return effective(settings.options, wanted or "", wanted)
+
+
+def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:
+    """Have hooks told of an import, for each bank that it changed."""
+    for one in banks:
+        found = msgspec.to_builtins(one)
+        source = found.get("source")
+        if source is None:
+            continue
+        counts = {name: n for name, n in found["done"].items() if isinstance(n, int)}
+        bank = (found.get("bank"), found["name"])
+        settings.hooks.tell("on_import", bank=bank, ids=[source], counts=counts)

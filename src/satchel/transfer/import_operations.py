@@ -1,0 +1,494 @@
+"""Import, as every interface offers it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from satchel.artifact.body import Progress as OnBytes
+from satchel.artifact.verification import Outcome
+from satchel.bank.connections import shown_address
+from satchel.bank.jobs import Job, teller
+from satchel.bank.open_bank import OpenBank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.options import (
+    NO_FILES_FOR_MODELS,
+    NOT_FOR_MODELS,
+    ONE_FILE,
+    SERVER,
+    SERVER_KEYS,
+    ContainedOptions,
+    DryRun,
+    IgnoreSidecar,
+    LossOptions,
+    PathOptions,
+    RecordProgress,
+    ScrubSecrets,
+    SkipBad,
+    TextMember,
+    TrustOptions,
+)
+from satchel.config.path_permissions import (
+    Permission,
+    file_to_read,
+    file_to_write,
+    require_uncontained,
+)
+from satchel.config.settings import Settings
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import ReadOnlyStoreError
+from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts, values_of
+from satchel.recall.duplicates import NearDuplicates
+from satchel.receipts import archive
+from satchel.receipts.archive import Receipt as StoredReceipt
+from satchel.receipts.archive import ReceiptLine
+from satchel.runtime.input import OpenFile
+from satchel.transfer import imports
+from satchel.transfer.export_operations import Banks, named
+from satchel.transfer.folders import input_to_read
+from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import Cancelled, ImportLine
+from satchel.transfer.live_products import connector_for
+from satchel.transfer.providers import import_into
+
+STDIN = "-"
+
+_LIVE = Absent(why="An upload is a file; only a live source has it.")
+
+From = Annotated[
+    str | None,
+    Option(
+        "Format of the input. Default: recognised.",
+        metavar="FORMAT",
+        values="format",
+        max_length=64,
+        examples=["mem0"],
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings(LossOptions, TrustOptions):
+    """How to import."""
+
+    from_: From = None
+    on_conflict: Annotated[
+        Literal["skip", "overwrite", "rename", "error"] | None,
+        Option(
+            "What to do with another version of a memory in the bank. Default: as the bank's"
+            " settings say, otherwise skip."
+        ),
+    ] = None
+    mirror: Annotated[
+        bool, Option("Overwrite, and delete memories that the source no longer has.")
+    ] = False
+    maps: Annotated[
+        str | Sequence[str],
+        Option(
+            "Bank for an owner's memories, as user:ada=bank-ada. Repeatable.",
+            flag="--map",
+            metavar="OWNER=BANK",
+            max_items=10_000,
+            examples=[["user:ada=bank-ada"]],
+        ),
+    ] = ()
+    include_deleted: Annotated[
+        bool, Option("Include memories deleted at a live source, as deleted memories.", http=_LIVE)
+    ] = False
+    include_embeddings: Annotated[
+        bool,
+        Option(
+            "Include the vectors of a live source.",
+            flag="--include-embeddings/--no-include-embeddings",
+            http=_LIVE,
+        ),
+    ] = False
+    near_duplicates: Annotated[
+        Literal["off", "list", "skip", "merge"] | None,
+        Option("What to do with near-duplicates: memories that say the same in other words."),
+    ] = None
+    re_embed: Annotated[bool, Option("Compute vectors afterwards, as satchel embed does.")] = False
+    re_extract_entities: Annotated[
+        bool, Option("Extract entities again, instead of those in the file.")
+    ] = False
+    scrub_secrets: ScrubSecrets = False
+    skip_bad: SkipBad = False
+    text_member: TextMember = None
+    dry_run: DryRun = False
+    sidecar: Annotated[
+        PathText | None,
+        Option("Sidecar of the file, if it is not next to it.", metavar="FILE", http=SERVER),
+    ] = None
+    ignore_sidecar: IgnoreSidecar = False
+    signing_key: Annotated[
+        str | None,
+        Option(
+            "Name of the owner's key for banks that are created. Default: the configured one.",
+            values="key",
+            http=SERVER_KEYS,
+        ),
+    ] = None
+    progress: RecordProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest(ImportSettings, PathOptions):
+    """What to import, and how."""
+
+    path: Annotated[
+        PathText,
+        Option(
+            "File to read, - for standard input; or folder or address of a live source.",
+            argument=True,
+            metavar="FILE",
+            cli_default=STDIN,
+            http=ONE_FILE,
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportBankRequest(ImportSettings, ContainedOptions):
+    """What to import into which bank, and how."""
+
+    bank_id: Annotated[
+        str,
+        Option("Name or ID of the bank; created if missing.", examples=["assistant"]),
+    ]
+    path: Annotated[PathText, Option("File to read.", examples=["assistant.ama.jsonl"])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportTarget:
+    """Where memories are imported, and what an interface decides about it."""
+
+    settings: Settings
+    bank: str | None
+    """The bank that everything goes into; None for one for each owner, or the default bank."""
+
+    owner: Callable[[str | None], SigningKey]
+    """Gives the key of a name that owns banks that are created."""
+
+    read_only: bool = False
+    source: OpenFile | None = None
+    """What is read instead of the path of the options."""
+
+    reads_stdin: bool = False
+    """Whether the path - means standard input."""
+
+    permission: Permission | None = None
+    """Where paths may lead; as the options say by default."""
+
+    on_reading: OnBytes | None = None
+
+
+@operation(
+    ImportRequest,
+    name="import",
+    example="satchel import mem0.json --bank assistant",
+    for_models=NO_FILES_FOR_MODELS,
+)
+def import_(target: ImportTarget, options: ImportRequest) -> Imported:
+    """Import memories from a file into a bank, or into one for each user in the file.
+
+    Everything is read and checked first, and becomes visible at once; an import that was killed
+    is resumed when it is run again. `satchel undo` reverses it. Exit status 1 if a value was lost
+    that `--accept-loss` does not name. What the file's format has no place for is read from its
+    sidecar, FILE.satchel.jsonl, if `satchel export --sidecar` wrote one. With a provider set, the
+    memories are imported into that.
+
+    Without a bank named, each user or agent in the file has its own; a file that names none, or an
+    export of your own chats, is imported into the default bank.
+
+    Raises:
+        ContainmentError: If the path is outside the roots; a ``ValueError``.
+        PathRefusedError: If there is a link on the way, or the file has a second name.
+        InputError: If it cannot be read or is malformed; nothing is changed then.
+        VerificationError: If it is sealed, and does not verify.
+        ConflictError: With ``on_conflict="error"``, if there is one.
+    """
+    settings, path = target.settings, options.path
+    permission = target.permission or options.permission
+    if target.read_only and not options.dry_run:
+        raise ReadOnlyStoreError("opened read-only", file=shown_address(settings.store))
+    if options.receipt is not None:
+        with file_to_write(settings, options.receipt, permission):
+            pass
+    with ExitStack() as held:
+        sidecar = None
+        if options.sidecar is not None:
+            sidecar = held.enter_context(file_to_read(settings, options.sidecar, permission))
+        source: Path | OpenFile | str | None = target.source
+        if source is None and not (target.reads_stdin and path == STDIN):
+            if connector_for(str(path), options.from_) is not None:
+                require_uncontained(settings, str(path), permission)
+                source = str(path)
+            else:
+                source = held.enter_context(input_to_read(settings, path, permission))
+        return import_into(
+            settings,
+            source,
+            target.bank,
+            lambda: target.owner(options.signing_key),
+            _options(options, sidecar, target.on_reading),
+        )
+
+
+@import_.alias(
+    ImportBankRequest,
+    name="bank import",
+    why="Astrocyte documents it by this name, and refuses a path that nothing allows.",
+    absent={
+        "cli": "`satchel import FILE --bank NAME` does it.",
+        "mcp": "A model names no files.",
+    },
+)
+@contextmanager
+def import_bank(
+    banks: Banks, options: ImportBankRequest
+) -> Iterator[tuple[ImportTarget, ImportRequest]]:
+    """Import a file into a bank, by its name. The bank is created if there is none.
+
+    It need not be the bank in the file. With a provider set, the memories are imported into that.
+
+    Raises:
+        ContainmentError: If the path is not where it may be, or nothing says where; a
+            ``ValueError``.
+        ReadOnlyStoreError: If the store is open for reading.
+        SatchelError: As ``Bank.import_``.
+    """
+    with file_to_read(banks.settings, options.path, options.permission) as source:
+        target = ImportTarget(
+            settings=banks.settings,
+            bank=named(options.bank_id),
+            owner=banks.owner,
+            read_only=banks.read_only,
+            source=source,
+            permission=options.permission,
+        )
+        yield target, ImportRequest(options.path, **values_of(options, ImportSettings))
+
+
+def _options(
+    options: ImportSettings, sidecar: OpenFile | None, on_reading: OnBytes | None
+) -> ImportOptions:
+    conflict, near = options.on_conflict, options.near_duplicates
+    return ImportOptions(
+        source_format=options.from_,
+        on_conflict=None if conflict is None else OnConflict(conflict),
+        mirror=options.mirror,
+        maps=texts(options.maps),
+        include_deleted=options.include_deleted,
+        embeddings=options.include_embeddings,
+        near_duplicates=None if near is None else NearDuplicates(near),
+        re_embed=options.re_embed,
+        re_extract_entities=options.re_extract_entities,
+        scrub_secrets=options.scrub_secrets,
+        skip_bad=options.skip_bad,
+        text_member=options.text_member,
+        dry_run=options.dry_run,
+        accept_loss=texts(options.accept_loss),
+        sidecar=sidecar,
+        ignore_sidecar=options.ignore_sidecar,
+        receipt=None if options.receipt is None else Path(options.receipt),
+        unsafe_accept=frozenset(map(Outcome, texts(options.unsafe_accept))),
+        trusted_keys=texts(options.trusted_keys),
+        on_reading=on_reading,
+        on_step=teller(options.progress),
+    )
+
+
+BY_ID = "ID, or a prefix of at least six digits"
+
+Reason = Annotated[str | None, Option("Reason, for the history.", max_length=1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions(Options):
+    """Nothing to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions(Options):
+    """Which job to cancel."""
+
+    job: Annotated[str, Option(f"Job: {BY_ID}.", argument=True, metavar="JOB")]
+    _: KW_ONLY
+    reason: Reason = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeOptions(Options):
+    """Which job to resume."""
+
+    job: Annotated[str, Option(f"Job: {BY_ID}.", argument=True, metavar="JOB")]
+    _: KW_ONLY
+    signing_key: Annotated[
+        str | None,
+        Option(
+            "Name of the owner's key for banks that are created. Default: the configured one.",
+            values="key",
+            http=SERVER_KEYS,
+        ),
+    ] = None
+    progress: RecordProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptListOptions(Options):
+    """Which receipts to list."""
+
+    bank: Annotated[
+        str | None,
+        Option("Only receipts of this bank, including those in its log.", values="bank"),
+    ] = None
+    _: KW_ONLY
+    limit: Annotated[
+        int, Option("Maximum number of receipts.", minimum=1, maximum=archive.MOST)
+    ] = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptOptions(Options):
+    """Which receipt to show."""
+
+    receipt: Annotated[
+        str,
+        Option(
+            f"Receipt: {BY_ID}. On the command line also a file.",
+            argument=True,
+            metavar="ID|FILE",
+        ),
+    ]
+
+
+@operation(
+    NoOptions,
+    name="bank imports",
+    example="satchel bank imports --bank assistant",
+    items="imports",
+    absent=NOT_FOR_MODELS,
+)
+def list_imports(bank: OpenBank, options: NoOptions) -> list[ImportLine]:
+    """List the imports into a bank, in the order in which they began."""
+    del options
+    return imports.list_imports_in(bank)
+
+
+@operation(
+    NoOptions, name="job list", example="satchel job list", items="jobs", absent=NOT_FOR_MODELS
+)
+def list_jobs(settings: Settings, options: NoOptions) -> list[Job]:
+    """List the imports that are running or were interrupted.
+
+    Nothing of them is visible until they are complete: resume them, or cancel them.
+
+    Raises:
+        VerificationError: If a bank is not what was signed.
+    """
+    del options
+    return imports.list_jobs(settings)
+
+
+@operation(
+    ResumeOptions,
+    name="job resume",
+    example="satchel job resume 3f9a2c",
+    absent=NOT_FOR_MODELS | {"http": "A request that uploads the same file again resumes it."},
+)
+def resume_job(target: ImportTarget, options: ResumeOptions) -> Imported:
+    """Resume an import that was interrupted, with the options that it was begun with.
+
+    Raises:
+        UnknownJobError: If there is no such job.
+        UsageError: If its input is not known, or is another one now.
+        SatchelError: As ``Bank.import_``.
+    """
+    require_owner(target.settings, "jobs")
+    return imports.resume_job(
+        target.settings,
+        options.job,
+        lambda: target.owner(options.signing_key),
+        on_reading=target.on_reading,
+        on_step=teller(options.progress),
+    )
+
+
+@operation(
+    JobOptions,
+    name="job cancel",
+    example="satchel job cancel 3f9a2c",
+    absent=NOT_FOR_MODELS
+    | {"http": "`DELETE /v1/jobs/{job}` stops a server's work before anything is visible."},
+)
+def cancel_job(settings: Settings, options: JobOptions) -> Cancelled:
+    """Cancel an import that was interrupted: remove what it logged. Nobody had seen any of it.
+
+    Raises:
+        UnknownJobError: If there is no such job.
+        LockedError: If an import is running.
+    """
+    return imports.cancel_job(settings, options.job, reason=options.reason)
+
+
+@operation(
+    ReceiptListOptions,
+    name="receipt list",
+    example="satchel receipt list --bank assistant",
+    items="receipts",
+    absent=NOT_FOR_MODELS,
+)
+def list_receipts(settings: Settings, options: ReceiptListOptions) -> list[ReceiptLine]:
+    """List the receipts of imports, exports and conversions, newest first.
+
+    Raises:
+        UnknownBankError: If there is no such bank.
+    """
+    return archive.list_receipts(settings, options.bank, limit=options.limit)
+
+
+@operation(
+    ReceiptOptions,
+    name="receipt show",
+    example="satchel receipt show ours.receipt.json",
+    absent=NOT_FOR_MODELS,
+)
+def show_receipt(
+    settings: Settings, options: ReceiptOptions, *, files: bool = False
+) -> StoredReceipt:
+    """Show a receipt, and whether its signature verifies.
+
+    Raises:
+        UnknownReceiptError: If there is none.
+        MalformedError: If a file holds something else.
+    """
+    require_owner(settings, "receipts")
+    if not files:
+        return archive.find_receipt(settings, options.receipt)
+    return archive.first_of(archive.find_receipts(settings, options.receipt))
+
+
+@operation(
+    ReceiptOptions,
+    name="receipt verify",
+    example="satchel receipt verify ours.receipt.json",
+    absent=NOT_FOR_MODELS
+    | {
+        "python": "`Satchel.receipt` reports it as the receipt's standing.",
+        "http": "`GET /v1/receipts/{receipt}` reports it as the receipt's standing.",
+    },
+)
+def verify_receipt(
+    settings: Settings, options: ReceiptOptions, *, files: bool = False
+) -> StoredReceipt:
+    """Verify that a receipt is unchanged and signed by a trusted key.
+
+    Exit status: 0 good, 3 unsigned, untrusted, revoked or tampered, 4 malformed.
+
+    Raises:
+        UnknownReceiptError: If there is none.
+        MalformedError: If a file holds something else.
+    """
+    return show_receipt.run(settings, options, files=files)

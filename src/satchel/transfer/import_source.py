@@ -1,0 +1,561 @@
+"""What arrives from outside: a file or the standard input, verified where it is sealed."""
+
+import pickle
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.artifact.body import Progress
+from satchel.artifact.verification import Outcome, Verification
+from satchel.config.settings import Settings
+from satchel.crypto.notation import numbers_of
+from satchel.crypto.sealed_records import Nonces, Sealed
+from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
+from satchel.inference.models import extractor
+from satchel.model.entries import Entry
+from satchel.model.records import Model, Source
+from satchel.model.times import now
+from satchel.model.type_info import resolved
+from satchel.model.values import Entity, TrustClass
+from satchel.ports.drafts import drawn
+from satchel.ports.format import Format, Reading
+from satchel.ports.losses import Report
+from satchel.ports.place import Place
+from satchel.ports.record_set import opened_records
+from satchel.ports.registry import formats
+from satchel.ports.rows import Row, texts_of, unplaced_row
+from satchel.receipts.account import EmptyTexts, End, told
+from satchel.runtime.input import OpenFile
+from satchel.runtime.processes import UnfinishedError, forked, may_fork
+from satchel.screening.policy import Screening
+from satchel.transfer.conversion import VerifyOptions, refusal, require_trust, verify
+from satchel.transfer.export_file import NEVER, digest_of
+from satchel.transfer.folders import input_to_read
+from satchel.transfer.import_plan import BANK
+from satchel.transfer.import_stage import Brought
+from satchel.transfer.live_products import Listed, OfAList
+from satchel.transfer.sidecars import Restoring
+from satchel.transfer.source_history import Ended
+
+OF_AMA = {
+    "person": "PERSON",
+    "organisation": "ORG",
+    "place": "LOCATION",
+    "product": "PRODUCT",
+    "date": "DATE",
+}
+"""What types of entities are called in an archive of Astrocyte."""
+
+
+class Extraction:
+    """Gives memories the entities that are found in their words, in the place of those they had.
+
+    Args:
+        types: What types are called, where not as the extractor does.
+    """
+
+    def __init__(self, types: Mapping[str, str] | None = None) -> None:
+        self._types = types or {}
+        self._extractor = extractor()
+        self.model = self._extractor.model
+        """What finds them."""
+
+        self.memories = 0
+        """How many memories have some."""
+
+        self.entities = 0
+
+    def __call__(self, draft: Model) -> Model:
+        """Return a memory with its entities; what is no memory as it is."""
+        if not isinstance(draft, Entry):
+            return draft
+        [mentions] = self._extractor.extract([texts_of(draft)])
+        found = dict[str, Entity]()
+        for one in mentions:
+            found.setdefault(
+                one.name.casefold(),
+                Entity(name=one.name, entity_type=self._types.get(one.type, one.type)),
+            )
+        entities = tuple(found.values())
+        self.memories += bool(entities)
+        self.entities += len(entities)
+        return msgspec.structs.replace(draft, entities=entities)
+
+
+_SDK = "pam_sdk"
+
+WORTH_A_PROCESS = 4 << 20
+"""Bytes of a file from which a process of its own to read it gains more than it costs."""
+
+_ROWS, _STATE = b"r", b"s"
+_TOLD_BY_READING = (
+    *("report", "container", "missing", "by_line", "linked", "chained", "only_ours"),
+    *("agent", "any_version", "text_member", "requires_content"),
+)
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(resolved(tuple[bool, int, int, list[Row]])).decode
+
+SIDECAR = "sidecar"
+"""What is lost, and may be accepted as lost, where a file comes without the sidecar that it had."""
+
+
+class Arriving:
+    """An input: how it is read, and what is known of it.
+
+    Args:
+        settings: Whose keys count, and the limits.
+        file: The file, or what a live source listed.
+        name: What to call it.
+        format_: The name of its format; None to recognise it.
+        on_progress: Called with bytes done and bytes there are.
+        scrub: Whether secrets are replaced by tokens.
+
+    Raises:
+        UsageError: If secrets are to be replaced in a sealed file.
+        InputError: If it cannot be read or is empty.
+        UnknownFormatError: If no format recognises it.
+    """
+
+    without: frozenset[str] = frozenset()
+    """Types of records that are left where they are."""
+
+    agent: str | None = None
+    """Whose memory it is taken for, where a file is that of one agent."""
+
+    any_version: bool = False
+    """Whether a version that is not known is read all the same."""
+
+    text_member: str | None = None
+    """The member of a row that is its text, as a person named it."""
+
+    sidecar: End | None = None
+    """The file beside the input from which comes what its format has no place for."""
+
+    lacks_sidecar: bool = False
+    """Whether it is known to have been written with a sidecar, which is not here."""
+
+    _restoring: Restoring | None = None
+    _alone = False
+    """Whether it is read in this process, since another one did not get to its end."""
+    _unproved: frozenset[str] = frozenset()
+    """Ids of redacted memories that its bank is not shown to have redacted."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        file: OpenFile | Listed,
+        name: str,
+        format_: str | None,
+        on_progress: Progress | None,
+        *,
+        scrub: bool = False,
+    ) -> None:
+        self.name = name
+        self.began = now()
+        self._listed = file if isinstance(file, Listed) else None
+        held = None if isinstance(file, Listed) else file
+        self.digest, self.size = digest_of(file.path if held is None else held)
+        if self.size == 0:
+            raise EmptyInputError("the file is empty", file=name)
+        self.skip_bad = False
+        """Whether bad records are left out and counted."""
+
+        self.reading = Reading()
+        """Of the last time that the records were read."""
+
+        self.verdict: Verification | None = None
+        """The verdict on a sealed input."""
+
+        self._place = Place(file.path, on_progress, held)
+        self.format = format_ or formats.recognise(self._place)
+        self._adapter: Format = formats[self.format] if self._listed is None else self._listed
+        self.read_bytes = 0
+        """How much of it another process has read."""
+
+        self.endings = dict[str, Ended]()
+        """Of the records that were given out: which are not current at the source, by id."""
+
+        self.is_sealed = self._adapter.info.traits.sealed
+        if scrub and self.is_sealed:
+            raise UsageError(
+                "sealed records cannot be changed during import",
+                file=name,
+                hint="Import it without --scrub-secrets, or scrub it at its source.",
+            )
+        self._scrub = scrub
+        self.screening = Screening(scrub=scrub)
+        """What was found out about secrets in it."""
+
+        self.extraction: Extraction | None = None
+        """What gives its memories their entities; None to leave them as they are."""
+
+        self.brought = Brought()
+        """The vectors that came with it."""
+
+        self._empty = EmptyTexts(Report())
+        """How many memories say nothing at their source, and the first of them."""
+
+        self._settings = settings
+        self._trust: TrustClass = TrustClass.IMPORTED
+        self._signer: str | None = None
+
+    def restore_from(self, sidecar: OpenFile) -> None:
+        """Read the input with its sidecar.
+
+        What is unsigned beside a signed file is believed no more than any import.
+
+        Raises:
+            MalformedError: If it is none, or of a file in another format.
+            UsageError: If secrets are to be replaced: what comes under its id comes as it is.
+        """
+        if self._scrub:
+            raise UsageError(
+                "records restored from a sidecar cannot be changed during import",
+                file=self.name,
+                hint="Import it with --ignore-sidecar, or scrub it at its source.",
+            )
+        digest, size = digest_of(sidecar)
+        name = told(str(sidecar.path))
+        self.sidecar = End(name=name, digest=digest, bytes=size)
+        self._restoring = Restoring(self._adapter, self.format, sidecar, name, self.digest)
+        self._adapter = self._restoring
+
+    def close(self) -> None:
+        """Give the space back that the sidecar takes."""
+        if self._restoring is not None:
+            self._restoring.close()
+
+    @property
+    def bank(self) -> str:
+        """ID of the bank of a verified file; empty if no trusted key signed it."""
+        verdict = self.verdict
+        if verdict is None or verdict.statement is None or self.sidecar is not None:
+            return ""
+        trusted = verdict.outcome in (Outcome.GOOD, Outcome.OLDER)
+        return str(verdict.statement.get("bank", "")) if trusted else ""
+
+    def _is_unproved(self, record: Sealed) -> bool:
+        """Tell whether a record is a form that its file does not prove, or the redaction of one."""
+        if not self._unproved:
+            return False
+        if record.type == "redaction":
+            return record.value["entry"] in self._unproved
+        if record.id not in self._unproved:
+            return False
+        self.report.lost(
+            "redacted memory",
+            "the file has no proof that its bank redacted it",
+            example=record.id,
+        )
+        return True
+
+    @property
+    def replaces(self) -> Mapping[str, str]:
+        """The ids of records that somebody changed in the file, with those that they had."""
+        return {} if self._restoring is None else self._restoring.replaces
+
+    @property
+    def scrubs(self) -> bool:
+        """Whether secrets are replaced."""
+        return self._scrub
+
+    def scrub_if_it_can_be(self) -> None:
+        """Have secrets replaced, unless the input is sealed and comes as it is."""
+        self._scrub = self._scrub or not (self.is_sealed or self.sidecar)
+
+    def verify(
+        self,
+        keys: tuple[str, ...],
+        accepted: frozenset[Outcome],
+        *,
+        deep: bool = True,
+        remember: bool = True,
+    ) -> None:
+        """Verify a sealed input, all of it.
+
+        Args:
+            keys: Keys to trust for this call.
+            accepted: Verdicts that are accepted.
+            deep: Whether each record is verified even if a trusted key signed the whole.
+            remember: Whether the witness remembers how new it is.
+
+        Raises:
+            VerificationError: If it does not verify.
+            MalformedError: If it cannot be read.
+        """
+        if not self.is_sealed:
+            return
+        options = VerifyOptions(
+            deep=deep, keys=keys, remember=remember, on_progress=self._place.on_progress
+        )
+        self.verdict = verify(self._place.file, self._settings, options)
+        if self.verdict.outcome in NEVER:
+            raise refusal(self.verdict, self.name)
+        self._unproved = frozenset(self.verdict.unproved_forms)
+        require_trust(self.verdict, accepted, self.name)
+        if self.sidecar is not None:
+            return
+        for one in self.verdict.signers:
+            if one.valid and one.standing == "trusted" and self._signer is None:
+                self._signer = one.key
+                self._trust = TrustClass.USER if self._is_own(one.key) else TrustClass.EXTERNAL
+
+    def rows(self, nonces: Nonces) -> Iterator[Row]:
+        """Yield what arrives, in its order, each as the row it is going to be.
+
+        Raises:
+            InputError: If a record cannot be taken in, naming file, line and record.
+        """
+        self.screening = Screening(scrub=self._scrub)
+        limits = self._settings.options.limits
+        self.brought.begin_again()  # nothing is counted twice
+        self.reading = (
+            Reading(
+                limits=limits,
+                skip_bad=self.skip_bad,
+                vectors=self.brought,
+                agent=self.agent,
+                any_version=self.any_version,
+            )
+            if self._listed is None
+            else OfAList(limits=limits, skip_bad=self.skip_bad, endings=self._listed.endings)
+        )
+        self.reading.text_member, self.reading.requires_content = self.text_member, True
+        self._empty = EmptyTexts(self.report)
+        if self.extraction is not None:
+            self.extraction = self._new_extraction()
+        sealed = self.is_sealed and self.format != _SDK
+        yield from self._sealed_rows() if sealed else self._drawn_rows(nonces)
+        self._empty.end()
+
+    def parts(self, nonces: Nonces, most: int) -> Iterator[tuple[bool, Sequence[Row]]]:
+        """Yield what ``rows`` does, some at a time, each with whether records name others.
+
+        A large file is read, sealed and screened by a process of its own, where a fork is safe.
+
+        Args:
+            nonces: For the records that arrive.
+            most: Records at a time.
+
+        Raises:
+            UnfinishedError: If that process failed or was killed; the file is to be read again,
+                which then happens here.
+            InputError: As ``rows``.
+        """
+        if not self.is_read_apart:
+            arriving = self.rows(nonces)
+            while some := list(islice(arriving, most)):
+                yield self.reading.linked, some
+            return
+        tell = self._place.on_progress
+        try:
+            with forked(partial(self._frames, nonces, most)) as frames:
+                for frame in frames:
+                    if frame[:1] == _STATE:
+                        self._take_state(pickle.loads(frame[1:]))  # noqa: S301 - of our own child
+                        return
+                    linked, done, size, some = _unpack(frame[1:])
+                    self.read_bytes = done
+                    if tell is not None:
+                        tell(done, size)
+                    yield linked, some
+        except UnfinishedError:
+            self._alone = True
+            raise
+        raise UnfinishedError("its text was cut")
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether it is the export of one person's account."""
+        return self._listed is None and self._adapter.info.traits.personal
+
+    @property
+    def is_read_apart(self) -> bool:
+        """Whether another process reads it."""
+        is_file = self._listed is None and not self._place.is_folder
+        is_worth_it = is_file and self._restoring is None and self.size >= WORTH_A_PROCESS
+        return is_worth_it and not self._alone and may_fork()
+
+    def _frames(self, nonces: Nonces, most: int) -> Iterator[bytes]:
+        """Yield what arrives as bytes, in the other process, then what was found out on the way."""
+        at = (0, self.size)
+
+        def note(done: int, size: int) -> None:
+            nonlocal at
+            at = done, size
+
+        self._place = replace(self._place, on_progress=note)
+        arriving = self.rows(nonces)
+        while some := list(islice(arriving, most)):
+            if self.brought.maker is not None:
+                return  # vectors are kept where they are used; read again, there
+            yield _ROWS + _pack((self.reading.linked, *at, some))
+        if self.brought.maker is None:
+            yield _STATE + pickle.dumps(self._state())
+
+    def _state(self) -> dict[str, Any]:
+        """Return what reading found out, besides the records."""
+        reading, extraction = self.reading, self.extraction
+        told_by = {name: getattr(reading, name) for name in _TOLD_BY_READING}
+        return {
+            "reading": told_by,
+            "screening": self.screening,
+            "unusable": self.brought.unusable,
+            "entities": None if extraction is None else (extraction.memories, extraction.entities),
+        }
+
+    def _take_state(self, state: dict[str, Any]) -> None:
+        self.reading = Reading(limits=self._settings.options.limits, skip_bad=self.skip_bad)
+        for name, value in state["reading"].items():
+            setattr(self.reading, name, value)
+        self.screening = state["screening"]
+        self.brought.begin_again()
+        self.brought.unusable = state["unusable"]
+        if self.extraction is not None:
+            self.extraction.memories, self.extraction.entities = state["entities"]
+
+    def _sealed_rows(self) -> Iterator[Row]:
+        with opened_records(self._place.file, self.reading.limits) as found:
+            for record in found.with_forms():
+                if record.type in self.without or self._is_unproved(record):
+                    continue
+                self.screening(record.model)
+                self._empty.see(record.id, record.model)
+                yield unplaced_row(record.model, record.id, record.body)
+
+    def _drawn_rows(self, nonces: Nonces) -> Iterator[Row]:
+        adapter, place = self._adapter, self._place
+        pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
+        for record, draft in pairs:
+            if self._listed is not None:
+                self._note_ending(record)
+            if self._restoring is not None:
+                self.screening(draft)
+            if record.type in self.without:
+                continue
+            self._empty.see(record.id, draft)
+            yield unplaced_row(draft, record.id, record.body)
+        if self._restoring is not None:
+            self.reading.report.note(self._restoring.told)
+        elif self.lacks_sidecar:
+            self.reading.report.lost(SIDECAR, "the file was written with one that is not here")
+
+    def extract_entities(self) -> None:
+        """Have the entities of its memories found anew.
+
+        Raises:
+            UsageError: If it is sealed.
+        """
+        if self.is_sealed or self.sidecar:
+            raise UsageError(
+                "records that keep their IDs cannot be changed during import",
+                file=self.name,
+                hint="Import it without --re-extract-entities.",
+            )
+        self.extraction = self._new_extraction()
+
+    def _new_extraction(self) -> Extraction:
+        return Extraction(OF_AMA if self.format == "ama" else None)
+
+    @property
+    def kept_at(self) -> str | None:
+        """The file's path from anywhere; None for the standard input, or where it cannot be told.
+
+        So that whoever goes on with a killed import finds it again.
+        """
+        path = str(self._place.path.absolute())
+        is_text = path == path.encode("utf-8", "replace").decode()
+        return path if self.name == str(self._place.path) and is_text else None
+
+    def _through(self, drafts: Sequence[Model]) -> Sequence[Model]:
+        found = self.screening.many(drafts)
+        return found if self.extraction is None else [self.extraction(one) for one in found]
+
+    def _note_ending(self, record: Sealed) -> None:
+        ended = None if self._listed is None else self._listed.endings.popleft()
+        if ended is not None:
+            self.endings[record.id] = ended
+
+    def require_unchanged(self) -> None:
+        """Refuse what changed while it was read.
+
+        Raises:
+            UnreadableError: If it did.
+        """
+        if digest_of(self._place.file)[0] != self.digest:
+            raise UnreadableError(
+                "the file changed while it was being read",
+                file=self.name,
+                hint="Nothing was imported. Run again when no other program writes to it.",
+            )
+
+    def source(self, at: str) -> Source:
+        """Return the record of its import."""
+        extraction = self.extraction
+        return Source(
+            at=at,
+            metadata={} if extraction is None else {"entities": extraction.model},
+            provider=self.format,
+            format=self.format,
+            digest=self.digest,
+            container={
+                **self.reading.container,
+                **numbers_of(self.reading.container),
+                **({BANK: self.bank} if self.bank else {}),
+            },
+            signer=self._signer,
+            trust=self._trust,
+        )
+
+    @property
+    def report(self) -> Report:
+        """What was found out when it was read last."""
+        return self.reading.report
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether its records may be in a bank already, under the ids they come with."""
+        traits = self._adapter.info.traits
+        return traits.sealed or traits.keeps_ids
+
+    def _is_own(self, key: str) -> bool:
+        return any(one.key == key and one.own for one in self._settings.registry.listed())
+
+
+@contextmanager
+def arrived(settings: Settings, source: Path | OpenFile | None) -> Iterator[OpenFile]:
+    """Give a file that can be read more than once; the standard input is kept in a private one.
+
+    Raises:
+        PathRefusedError: If roots are set, and the file is not in them.
+        UnreadableError: If it cannot be opened.
+        TargetError: If the temporary folder is full.
+        EmptyInputError: If the standard input is a terminal.
+    """
+    if source is not None:
+        with input_to_read(settings, source) as file:
+            yield file
+        return
+    if sys.stdin.isatty():
+        raise EmptyInputError("no standard input", hint="Give a file.")
+    with tempfile.NamedTemporaryFile() as kept:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+            kept.flush()
+        except OSError as error:
+            raise TargetError(
+                f"cannot buffer standard input: {error.strerror or error}",
+                file=tempfile.gettempdir(),
+                hint="Free disk space there, or set TMPDIR to a larger folder.",
+            ) from error
+        with OpenFile.named(Path(kept.name)) as file:
+            yield file

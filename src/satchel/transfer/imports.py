@@ -1,0 +1,561 @@
+"""Importing a file into one bank, or into one for each owner in it."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.artifact.body import Progress
+from satchel.artifact.verification import Outcome
+from satchel.bank.connections import has_store, opened_store
+from satchel.bank.jobs import Job, Journal, OnStep, Part, job_id, jobs_of, journals, take_back
+from satchel.bank.open_bank import OpenBank, called, chosen_bank, name_of, open_bank_in, opened_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.path_permissions import require_uncontained
+from satchel.config.settings import Settings
+from satchel.errors import (
+    LockedError,
+    NoOwnerError,
+    UnknownBankError,
+    UnknownImportError,
+    UnknownJobError,
+    UsageError,
+)
+from satchel.ledger.records import Import
+from satchel.ports.store import Store
+from satchel.recall.duplicates import NearDuplicates
+from satchel.receipts.account import unaccepted
+from satchel.receipts.archive import keep, refuse_copy
+from satchel.runtime.input import OpenFile
+from satchel.transfer.import_job import Work, import_lock, settings_for, tell_imported
+from satchel.transfer.import_results import (
+    BankImported,
+    Imported,
+    ImportOptions,
+    Owners,
+    plan_of_import,
+)
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.import_source import Arriving, arrived
+from satchel.transfer.live_products import Asked, connector_for, listed, shown
+from satchel.transfer.output_files import found as found_beside
+from satchel.transfer.output_files import was_written_with_one
+from satchel.transfer.tenants import OneOwner
+
+
+def import_file(
+    settings: Settings,
+    source: Path | OpenFile | str | None,
+    bank: str | None,
+    owner: Owners,
+    options: ImportOptions | None = None,
+) -> Imported:
+    """Import a file.
+
+    All of it is read, checked and planned first; then it is logged in groups that nobody sees
+    until the last is there. Whoever runs a killed import again goes on with it.
+
+    Args:
+        settings: Where the store and the keys are.
+        source: The file, or the address or folder of a live product; None for the standard input.
+        bank: The bank that everything goes into, made if it is not there; None for the one that
+            is configured, or else one for each user, or agent where no user is named. A file that
+            names neither, and an export of one person's account, goes into the default bank.
+        owner: Gives the key that owns banks that are made.
+        options: What is asked for.
+
+    Raises:
+        InputError: If the input cannot be read, is malformed or empty, or a memory's owner is not
+            known and no bank was named. Nothing is changed.
+        VerificationError: If a sealed input does not verify.
+        ConflictError: With ``OnConflict.ERROR``, if there is one.
+        ShortInputError: If the input says that it lacks something, and that was not accepted.
+        UsageError: If an owner is sent somewhere who is not in it, or several owners' memory would
+            go into one bank and nobody said so.
+        LockedError: If another import into the store is running.
+        StoreError: If the store cannot be written; the import can be gone on with.
+    """
+    require_owner(settings, "import")
+    asked = options or ImportOptions()
+    refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
+    wanted = bank or (None if asked.maps else settings.options.store.bank) or None
+    with ExitStack() as stack:
+        arriving = _arriving(settings, source, asked, stack)
+        arriving.verify(asked.trusted_keys, asked.unsafe_accept, remember=not asked.dry_run)
+        store: Store | None = None
+        if not asked.dry_run:
+            store = stack.enter_context(opened_store(settings))
+            stack.enter_context(import_lock(settings, waits=True))
+        elif has_store(settings):
+            store = stack.enter_context(opened_store(settings, read_only=True))
+        if asked.re_extract_entities:
+            arriving.extract_entities()
+        maker = None if asked.dry_run else owner
+        work = _planned(settings, store, arriving, wanted, asked, maker, stack)
+        arriving.require_unchanged()
+        if not asked.dry_run:
+            work.log()
+            work.reuse_vectors()
+            if asked.re_embed:
+                work.embed()
+            else:
+                work.keep_up()
+            tell_imported(settings, work.banks.values())
+    accounts, receipts = work.accounted()
+    ids, notes = keep(settings, receipts, asked.receipt) if asked.keeps_receipt else ([], [])
+    return Imported(
+        input=arriving.name,
+        source_format=arriving.format,
+        input_digest=arriving.digest,
+        input_bytes=arriving.size,
+        banks=list(work.banks.values()),
+        losses=list(arriving.report.losses.values()),
+        notes=[*arriving.report.notes, *work.notes, *notes],
+        refused=arriving.report.refused,
+        agent=arriving.reading.container.get("agent_name"),
+        near_found=work.near.found,
+        near=work.near.pairs,
+        secrets=arriving.screening.found,
+        secrets_kept=arriving.screening.kept,
+        source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
+        dry_run=asked.dry_run,
+        plan=plan_of_import(work) if asked.dry_run else None,
+        receipts=ids,
+        accounts=accounts,
+        unaccepted=unaccepted(arriving.report, asked.accept_loss),
+        advice=None if _is_vouched_for(arriving) else _advice(list(work.banks.values())),
+    )
+
+
+def _by_settings(
+    settings: Settings, wanted: str | None, asked: ImportOptions, arriving: Arriving
+) -> ImportOptions:
+    """Return what is asked for, completed by the settings of the bank that is meant."""
+    says = settings_for(settings, wanted)
+    if says.scrub_secrets:
+        arriving.scrub_if_it_can_be()
+    if asked.on_conflict is not None:
+        return asked
+    return replace(asked, on_conflict=OnConflict(says.on_conflict or OnConflict.SKIP))
+
+
+def _planned(  # noqa: PLR0913 - of an import that is under way
+    settings: Settings,
+    store: Store | None,
+    arriving: Arriving,
+    wanted: str | None,
+    asked: ImportOptions,
+    owner: Owners | None,
+    stack: ExitStack,
+) -> Work:
+    """Return the import into the bank that is named, each owner's, or the default bank, planned."""
+
+    def planned(bank: str | None, one_owner: OneOwner | None) -> Work:
+        chosen = _by_settings(settings, bank, asked, arriving)
+        work = Work(settings, store, arriving, bank, chosen, owner, one_owner=one_owner)
+        stack.callback(work.close)
+        work.plan()
+        return work
+
+    if wanted is None and not asked.maps and arriving.is_personal:
+        default = _default_bank(settings, store)
+        if default is not None:
+            return planned(default, "personal")
+    try:
+        return planned(wanted, None)
+    except NoOwnerError:
+        default = _default_bank(settings, store)
+        if default is None:
+            raise
+        return planned(default, "unowned")
+
+
+def _default_bank(settings: Settings, store: Store | None) -> str | None:
+    """Return the name or ID of the default bank; None if there is no bank yet.
+
+    Raises:
+        UsageError: If there are several, and none is the default.
+    """
+    if store is None:
+        return None
+    try:
+        bank = chosen_bank(settings, store, None)
+    except UnknownBankError:
+        return None
+    with store.reading() as reader:
+        name = name_of(reader, bank)
+        return name if name is not None and called(reader, name) == [bank] else bank
+
+
+def _is_vouched_for(arriving: Arriving) -> bool:
+    """Tell whether a trusted key signed it, as the owner's does of their own backups."""
+    verdict = arriving.verdict
+    return verdict is not None and verdict.outcome in (Outcome.GOOD, Outcome.OLDER)
+
+
+def _advice(banks: Sequence[BankImported]) -> str | None:
+    """Return how to scan for instructions in imported memories; None if nothing was imported."""
+    names = [one.name or one.bank for one in banks if one.source is not None]
+    if not names:
+        return None
+    where = f"--bank {shlex.quote(str(names[0]))}" if len(names) == 1 else "--bank NAME, for each"
+    return f"to scan imported memories for instructions: satchel quarantine scan {where}"
+
+
+def _path_of(source: Path | OpenFile | str) -> Path:
+    return source.path if isinstance(source, OpenFile) else Path(source)
+
+
+def _arriving(
+    settings: Settings,
+    source: Path | OpenFile | str | None,
+    asked: ImportOptions,
+    stack: ExitStack,
+) -> Arriving:
+    """Return what arrives: a file, or what a live source lists."""
+    name = "standard input" if source is None else str(source)
+    scrub, tell = asked.scrub_secrets, asked.on_reading
+    is_open = source is None or isinstance(source, OpenFile)
+    live = None if is_open else connector_for(name, asked.source_format)
+    if live is not None:
+        require_uncontained(settings, name)
+        how = Asked(
+            include_deleted=asked.include_deleted,
+            embeddings=asked.embeddings,
+            skip_bad=asked.skip_bad,
+        )
+        found = stack.enter_context(listed(live, name, settings, how))
+        arriving = Arriving(settings, found, shown(live, name), live, tell, scrub=scrub)
+        arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
+        return arriving
+    if asked.include_deleted or asked.embeddings:
+        raise UsageError(
+            "only a live source, such as a mem0-local folder, has deleted memories and vectors",
+            field="include_deleted" if asked.include_deleted else "embeddings",
+        )
+    given = Path(source) if isinstance(source, str) else source
+    file = stack.enter_context(arrived(settings, given))
+    arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
+    arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
+    arriving.agent, arriving.any_version = asked.agent, asked.any_version
+    arriving.without = asked.without
+    stack.callback(arriving.close)
+    if isinstance(given, Path | OpenFile) and not asked.ignore_sidecar:
+        path = _path_of(given)
+        sidecar = stack.enter_context(found_beside(settings, path, asked.sidecar, arriving.digest))
+        if sidecar is not None:
+            arriving.restore_from(sidecar)
+        elif was_written_with_one(settings, arriving.digest):
+            arriving.lacks_sidecar = True
+    return arriving
+
+
+UndoProgress = Callable[[int, int], None]
+
+_LEAST_DIGITS = 6
+
+
+class ImportLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One import in a listing."""
+
+    source: str
+    format: str
+    at: str | None
+    records: int
+    state: str
+    """``complete``, ``begun`` (killed, or running) or ``undone``."""
+
+    digest: str | None = None
+
+
+class Undone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What taking an import back did."""
+
+    source: str
+    records: int
+    already: bool = False
+    """Whether it was undone before."""
+
+    replaced: list[str] = []
+    """Memories that the import had replaced and that stay so, as others replaced them again."""
+
+    agent: str | None = None
+    """The agent that was taken back with it, its files and settings too; None for memory alone."""
+
+    stays: list[str] = []
+    """Files of that agent that were changed since, and so stay."""
+
+    dry_run: bool = False
+
+
+def list_imports(settings: Settings, bank: str | None) -> list[ImportLine]:
+    """Return the imports into a bank, in the order in which they began."""
+    with opened_bank(settings, bank) as opened:
+        return list_imports_in(opened)
+
+
+def list_imports_in(bank: OpenBank) -> list[ImportLine]:
+    """Return the imports into an open bank, in the order in which they began."""
+    require_owner(bank.settings, "undo")
+    with bank.ledger.reading() as view:
+        found = view.imports()
+        sources = view.get([one.source for one in found])
+        lines = []
+        for one in found:
+            value = sources[one.source].record.value
+            lines.append(
+                ImportLine(
+                    source=one.source,
+                    format=value["format"],
+                    at=value.get("at"),
+                    records=one.records,
+                    state=_state(one),
+                    digest=value.get("digest"),
+                )
+            )
+        return lines
+
+
+def undo_import(
+    settings: Settings,
+    bank: str | None,
+    wanted: str | None = None,
+    *,
+    reason: str | None = None,
+    dry_run: bool = False,
+) -> Undone:
+    """Take an import back: what came with it goes, what it replaced is there again.
+
+    Args:
+        settings: Where the store and the keys are.
+        bank: The bank; see ``opened_bank``.
+        wanted: Id of its source record, or the start of that; None for the last one that holds.
+        reason: For whoever reads the log.
+        dry_run: Whether to leave everything as it is.
+
+    Raises:
+        UnknownImportError: If there is no such import.
+    """
+    require_owner(settings, "undo")
+    with opened_bank(settings, bank, writes=not dry_run) as opened:
+        return undo_in(opened, wanted, reason=reason, dry_run=dry_run)
+
+
+def undo_in(
+    bank: OpenBank,
+    wanted: str | None = None,
+    *,
+    reason: str | None = None,
+    dry_run: bool = False,
+    progress: UndoProgress | None = None,
+) -> Undone:
+    """Take an import into an open bank back; see ``undo_import``.
+
+    Args:
+        bank: The bank.
+        wanted: As ``undo_import``.
+        reason: For whoever reads the log.
+        dry_run: Whether to leave everything as it is.
+        progress: Called with the records of it that were looked at, and all of them.
+    """
+    require_owner(bank.settings, "undo")
+    with bank.ledger.reading() as view:
+        one = _chosen_import(view.imports(), wanted)
+    replaced = list[str]()
+    if not one.undone and not dry_run:
+        replaced = take_back(bank.ledger, one.source, reason, progress)
+        bank.tell("on_undo", [one.source], {"records": one.records})
+    return Undone(
+        source=one.source,
+        records=one.records,
+        already=one.undone,
+        replaced=replaced,
+        dry_run=dry_run,
+    )
+
+
+def _chosen_import(found: list[Import], wanted: str | None) -> Import:
+    if wanted is None:
+        there = [one for one in found if not one.undone][-1:]
+    else:
+        digits = wanted.removeprefix("blake3:")
+        enough = len(digits) >= _LEAST_DIGITS
+        start = "blake3:" + digits
+        there = [one for one in found if enough and one.source.startswith(start)]
+    if len(there) != 1:
+        what = "an import" if wanted is None else f"one import {wanted!r}"
+        raise UnknownImportError(f"there is not {what} here", hint="See: satchel bank imports")
+    return there[0]
+
+
+def _state(one: Import) -> str:
+    if one.undone:
+        return "undone"
+    return "complete" if one.complete else "begun"
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What cancelling a job did."""
+
+    job: Job
+    records: int
+    """Records that were taken back; nobody had seen them."""
+
+
+def list_jobs(settings: Settings) -> list[Job]:
+    """Return the imports that are not complete, the oldest first.
+
+    Raises:
+        VerificationError: If a bank is not what was signed.
+    """
+    require_owner(settings, "jobs")
+    if not has_store(settings):
+        return []
+    with opened_store(settings, read_only=True) as store:
+        found = [(journal, _part(bank, journal)) for bank, journal in _journals(settings, store)]
+    running = _is_running(settings) if found else False
+    newest = max((journal.at for journal, _ in found), default="")
+    # One import runs at a time, and it is the one that began last or was gone on with; which of
+    # the others that would be, nothing tells.
+    return jobs_of(found, {job_id(one): running and one.at == newest for one, _ in found})
+
+
+def resume_job(
+    settings: Settings,
+    wanted: str,
+    owner: Owners,
+    *,
+    on_reading: Progress | None = None,
+    on_step: OnStep | None = None,
+) -> Imported:
+    """Go on with an import that was cut short, as it was begun.
+
+    Args:
+        settings: Where the store and the keys are.
+        wanted: The job's id, or the start of it.
+        owner: Gives the key that owns banks that are made.
+        on_reading: As in ``ImportOptions``.
+        on_step: As in ``ImportOptions``.
+
+    Raises:
+        UnknownJobError: If there is no such job.
+        UsageError: If its input is not known, or is another one now, or an option is not known.
+        SatchelError: As ``import_file``.
+    """
+    require_owner(settings, "jobs")
+    job = _chosen(list_jobs(settings), wanted)
+    if job.input is None:
+        raise UsageError(
+            "it was read from standard input, or was started by an older version",
+            field=job.id,
+            hint="Run the same import again to resume it. Or cancel it: satchel job cancel.",
+        )
+    try:
+        options = replace(
+            _options(job.options), goes_on=job.id, on_reading=on_reading, on_step=on_step
+        )
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"this version does not know an option of the job: {error}",
+            field=job.id,
+            hint=f"Cancel it, and import the file again: satchel job cancel {job.id}",
+        ) from None
+    return import_file(settings, Path(job.input), job.options.get("bank"), owner, options)
+
+
+def _options(stored: Mapping[str, Any]) -> ImportOptions:
+    """Return the options of an import from its journal."""
+    return ImportOptions(
+        source_format=stored.get("from"),
+        on_conflict=OnConflict(stored.get("on_conflict", "skip")),
+        include_deleted=bool(stored.get("include_deleted")),
+        embeddings=bool(stored.get("embeddings")),
+        mirror=bool(stored.get("mirror")),
+        scrub_secrets=bool(stored.get("scrub_secrets")),
+        skip_bad=bool(stored.get("skip_bad")),
+        text_member=stored.get("text_member"),
+        agent=stored.get("agent"),
+        any_version=bool(stored.get("any_version")),
+        without=frozenset(stored.get("without", ())),
+        sidecar=Path(stored["sidecar"]) if stored.get("sidecar") else None,
+        ignore_sidecar=bool(stored.get("ignore_sidecar")),
+        re_embed=bool(stored.get("re_embed")),
+        re_extract_entities=bool(stored.get("re_extract_entities")),
+        near_duplicates=_near(stored.get("near_duplicates")),
+        maps=tuple(stored.get("map", ())),
+        accept_loss=tuple(stored.get("accept_loss", ())),
+        unsafe_accept=frozenset(map(Outcome, stored.get("unsafe_accept", ()))),
+        trusted_keys=tuple(stored.get("trusted", ())),
+    )
+
+
+def _near(stored: str | None) -> NearDuplicates | None:
+    return None if stored is None else NearDuplicates(stored)
+
+
+def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> Cancelled:
+    """Take back what an import logged that was cut short; nobody had seen any of it.
+
+    Raises:
+        UnknownJobError: If there is no such job.
+        LockedError: If it is running.
+    """
+    require_owner(settings, "jobs")
+    job = _chosen(list_jobs(settings), wanted)
+    records = 0
+    with opened_store(settings) as store, import_lock(settings):
+        for bank, journal in list(_journals(settings, store, writes=True)):
+            if job_id(journal) == job.id:
+                records += _part(bank, journal).done
+                take_back(bank.ledger, journal.source, reason or "cancelled")
+    return Cancelled(job=job, records=records)
+
+
+def _chosen(found: list[Job], wanted: str) -> Job:
+    digits = wanted.removeprefix("blake3:")
+    there = [
+        job
+        for job in found
+        if len(digits) >= _LEAST_DIGITS
+        and any(
+            name.removeprefix("blake3:").startswith(digits)
+            for name in (job.id, *(part.source for part in job.parts))
+        )
+    ]
+    if len(there) != 1:
+        raise UnknownJobError(f"no single job matches {wanted!r}", hint="See: satchel job.")
+    return there[0]
+
+
+def _journals(
+    settings: Settings, store: Store, *, writes: bool = False
+) -> Iterator[tuple[OpenBank, Journal]]:
+    with store.reading() as reader:
+        banks = reader.banks()
+    for bank in banks:
+        opened = open_bank_in(settings, store, bank, writes=writes)
+        with opened.ledger.reading() as view:
+            found = list(journals(view))
+        for journal in found:
+            yield opened, journal
+
+
+def _part(bank: OpenBank, journal: Journal) -> Part:
+    with bank.ledger.reading() as view:
+        done = next(one.records for one in view.imports() if one.source == journal.source)
+    return Part(
+        bank=bank.id, name=bank.name, source=journal.source, done=done, total=journal.records
+    )
+
+
+def _is_running(settings: Settings) -> bool:
+    """Tell whether an import is running now."""
+    try:
+        with import_lock(settings):
+            return False
+    except LockedError:
+        return True

@@ -1,1 +1,0 @@
-"""Importing: what arrives is planned whole, then logged as one batch that is visible at once."""

@@ -1,0 +1,335 @@
+"""Live products by name; the one place that names a connector's module.
+
+What a live source lists is kept on disk while it is imported, so that both passes over it see the
+same, whatever the product does meanwhile.
+"""
+
+import re
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypedDict
+
+import msgspec
+
+from satchel.bank.connections import shown_address
+from satchel.config.settings import Settings
+from satchel.connectors.address import of_server, require_whole
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import Sealed
+from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
+from satchel.model.records import AnyRecord, Model, State
+from satchel.model.type_info import resolved
+from satchel.ports.connector import Connector, Page, pages
+from satchel.ports.format import Info, Reading, Writing
+from satchel.ports.losses import Report
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.transfer.source_history import Ended
+
+MEM0_LOCAL, QDRANT_LOCAL, CHROMA_LOCAL = "mem0-local", "qdrant-local", "chroma-local"
+LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
+
+_META_BYTES = 16 * 2**20
+_OF_MEM0 = re.compile("^mem0$|_entities$|-entities$|^mem0migrations$")
+
+_Line = tuple[State | None, str | None, AnyRecord]
+"""A record on its way: the state it ended in at the source, if it did, and when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a live product is to be opened."""
+
+    include_deleted: bool = False
+    """Whether what was deleted there is read too."""
+
+    embeddings: bool = False
+    """Whether vectors are read, or written, as well."""
+
+    writes: bool = False
+    overwrite: bool = False
+    """Whether other versions there are replaced."""
+
+    dry_run: bool = False
+    """Whether nothing is written after all, and nothing made."""
+
+    skip_bad: bool = False
+    """Whether damaged memories are left out of what is read, counted."""
+
+
+def connector_for(text: str, name: str | None) -> str | None:
+    """Return the connector that an address and a format's name mean; None for a file.
+
+    Args:
+        text: A path, or an address such as ``mem0:///folder``.
+        name: The format that a person named.
+
+    Raises:
+        UsageError: If the address is that of another product.
+    """
+    require_whole(text)
+    by_address = next((one for scheme, one in _SCHEMES.items() if text.startswith(scheme)), None)
+    if by_address is not None and name not in (None, by_address):
+        raise UsageError(
+            f"this is an address for {by_address}, not for {name}",
+            field="format",
+            hint=f"Drop the format, or use {by_address}.",
+        )
+    if by_address is None and name in _OPENERS:
+        return name
+    if by_address is None and name is None:
+        return _of_folder(text)
+    return by_address
+
+
+def _of_folder(text: str) -> str | None:
+    """Return whose folder one is: of Qdrant's files, Mem0's or another program's; or Letta's."""
+    with suppress(OSError, ValueError):  # whoever opens it says what is wrong with the name
+        folder = Path(text)
+        if (folder / "qdrant" / "meta.json").is_file():
+            return MEM0_LOCAL
+        if (folder / "meta.json").is_file():
+            return MEM0_LOCAL if _is_mem0s(folder) else QDRANT_LOCAL
+        if (folder / "system").is_dir():
+            from satchel.connectors.letta_memfs import is_memfs
+
+            return LETTA_MEMFS if is_memfs(folder) else None
+    return None
+
+
+def _is_mem0s(folder: Path) -> bool:
+    if any((one / "history.db").is_file() for one in (folder, folder.parent)):
+        return True
+    with (folder / "meta.json").open("rb") as stream:
+        found = msgspec.json.decode(stream.read(_META_BYTES), type=resolved(_Meta))
+    return any(map(_OF_MEM0.search, found.collections))
+
+
+def shown(name: str, text: str) -> str:
+    """Return the address of a live product as it may be kept and shown: without a password.
+
+    Args:
+        name: The product's connector.
+        text: The address.
+    """
+    return shown_address(of_server(text) if name == LANGGRAPH_POSTGRES else text)
+
+
+class _Meta(msgspec.Struct):
+    collections: dict[str, Any]
+
+
+def opened_connector(name: str, text: str, settings: Settings, asked: Asked) -> Connector:
+    """Open a live product; the caller closes it.
+
+    Raises:
+        UnreadableError: If it is not there.
+        LockedError: If another process has it.
+        TargetError: If it cannot be written.
+        UsageError: If its address is none.
+    """
+    return _OPENERS[name](text, settings, asked)
+
+
+class _How(TypedDict):
+    """What every connector is told of how it is opened."""
+
+    limits: Limits
+    writes: bool
+    overwrite: bool
+    dry_run: bool
+    skip_bad: bool
+
+
+def _how(settings: Settings, asked: Asked) -> _How:
+    return {
+        "limits": settings.options.limits,
+        "writes": asked.writes,
+        "overwrite": asked.overwrite,
+        "dry_run": asked.dry_run,
+        "skip_bad": asked.skip_bad,
+    }
+
+
+def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.mem0_address import Address
+    from satchel.connectors.mem0_local import Mem0Local
+
+    return Mem0Local(
+        Address.read(text),
+        include_deleted=asked.include_deleted,
+        embeddings=asked.embeddings,
+        **_how(settings, asked),
+    )
+
+
+def _qdrant_local(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.qdrant_local import Address, QdrantLocal
+
+    return QdrantLocal(
+        Address.read(text),
+        **_how(settings, asked),
+    )
+
+
+def _chroma_local(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.chroma_local import Address, ChromaLocal
+
+    return ChromaLocal(Address.read(text), **_how(settings, asked))
+
+
+def _langgraph_postgres(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+
+    return LangGraphPostgres(
+        Address.read(text),
+        **_how(settings, asked),
+    )
+
+
+def _letta_memfs(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.letta_memfs import Address, LettaMemfs
+
+    return LettaMemfs(
+        Address.read(text),
+        include_deleted=asked.include_deleted,
+        **_how(settings, asked),
+    )
+
+
+_OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {
+    MEM0_LOCAL: _mem0_local,
+    QDRANT_LOCAL: _qdrant_local,
+    CHROMA_LOCAL: _chroma_local,
+    LANGGRAPH_POSTGRES: _langgraph_postgres,
+    LETTA_MEMFS: _letta_memfs,
+}
+_SCHEMES = {
+    "mem0:": MEM0_LOCAL,
+    "qdrant:": QDRANT_LOCAL,
+    "chroma:": CHROMA_LOCAL,
+    "langgraph+postgres": LANGGRAPH_POSTGRES,
+    "memfs:": LETTA_MEMFS,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class OfAList(Reading):
+    """How a list is read: what is left out of it takes along how it ended at the source."""
+
+    endings: deque[Ended | None]
+
+    def refuse(self, error: InputError) -> None:
+        """Leave a bad record out; see ``Reading.refuse``."""
+        Reading.refuse(self, error)  # slots: a class made anew knows no super()
+        self.endings.popleft()
+
+
+class Listed:
+    """What a live source listed, as a format whose file is the list.
+
+    Args:
+        path: Of the list.
+        info: Of the connector.
+        report: What the connector had to tell.
+    """
+
+    info: ClassVar[Info]
+
+    def __init__(self, path: Path, info: Info, report: Report) -> None:
+        self.path = path
+        # Each product has its own; the protocol knows them by class.
+        self.info = info  # type: ignore[misc]
+        self._report = report
+        self.endings = deque[Ended | None]()
+        """Of the records that were read and not yet handed on: how each ended at the source.
+
+        Whoever leaves one of them out takes its ending away.
+        """
+
+    def recognises(self, place: Place) -> bool:
+        """Tell that no file is one: nobody writes them but us."""
+        del place
+        return False
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        """Yield the records in the order of the list."""
+        for note in self._report.notes:
+            reading.report.note(note)
+        reading.report.losses.update(deepcopy(self._report.losses))
+        reading.report.refused += self._report.refused
+        reading.report.left_out += self._report.left_out
+        self.endings.clear()
+        with place.open() as stream:
+            while line := stream.readline():
+                state, at, record = _decode(line)
+                self.endings.append(Ended(state, at) if state is not None else None)
+                yield record
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        """Refuse: a list is read, and never written."""
+        del records, target, writing
+        raise UsageError("a listing of a live source cannot be written")
+
+
+_decode = msgspec.json.Decoder(resolved(_Line)).decode
+
+
+@contextmanager
+def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[Listed]:
+    """Give everything that a live source has, in a private file.
+
+    Raises:
+        TargetError: If the temporary folder is full.
+        EmptyInputError: If there is nothing.
+        InputError: If it cannot be read.
+        LockedError: If another process has it.
+    """
+    report = Report()
+    with (
+        tempfile.NamedTemporaryFile() as kept,
+        closing(opened_connector(name, text, settings, asked)) as connector,
+    ):
+        count = 0
+        for page in pages(connector, report):
+            count += len(page.items) + len(page.past)
+            _keep(page, kept)
+        if count == 0:
+            hint = report.first_refused
+            raise EmptyInputError("it contains no memories", file=shown(name, text), hint=hint)
+        _flushed(kept)
+        yield Listed(Path(kept.name), connector.info, report)
+
+
+def _keep(page: Page, kept: Any) -> None:
+    lines = [_line(one.item, one.state, one.at) for one in page.past]
+    lines += [_line(item, None, None) for item in page.items]
+    try:
+        kept.writelines(lines)
+    except OSError as error:
+        raise _full(error) from error
+
+
+def _line(item: Model | Sealed, state: str | None, at: str | None) -> bytes:
+    model = item.model if isinstance(item, Sealed) else item
+    return msgspec.json.encode((state, at, model)) + b"\n"
+
+
+def _flushed(kept: Any) -> None:
+    try:
+        kept.flush()
+    except OSError as error:
+        raise _full(error) from error
+
+
+def _full(error: OSError) -> TargetError:
+    return TargetError(
+        f"cannot buffer the source's records: {error.strerror or error}",
+        file=tempfile.gettempdir(),
+        hint="Free disk space there, or set TMPDIR to a larger folder.",
+    )

@@ -1,1 +1,0 @@
-"""Near-duplicates: memories that say the same in other words."""

@@ -1,0 +1,263 @@
+"""With a provider set, export and import work with the product itself, where it lives.
+
+Whatever is taken out of a product, or brought into it, goes through a store of the moment: so all
+formats can be written from it and read into it, and its users are banks like any other. The
+receipt that is kept speaks of the product and the file, not of that store.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import structs
+
+from satchel.bank.connections import opened_store
+from satchel.bank.open_bank import OpenBank, open_bank_in, opened_bank
+from satchel.bank.owner_rights import require_owner
+from satchel.config.files import STORES, Provider
+from satchel.config.settings import Settings, StoreSettings
+from satchel.crypto.signatures import SigningKey
+from satchel.errors import ConfigError, UsageError
+from satchel.ports.registry import installed_connectors
+from satchel.receipts.account import End, told
+from satchel.receipts.steps import joined, joined_plan, kept
+from satchel.runtime.input import OpenFile
+from satchel.runtime.output import Outlet
+from satchel.transfer.export_results import Export, ExportOptions
+from satchel.transfer.exports import export
+from satchel.transfer.import_results import Imported, ImportOptions
+from satchel.transfer.import_rules import OnConflict
+from satchel.transfer.imports import import_file
+
+Owners = Callable[[], SigningKey]
+"""Gives the key that owns banks that are made."""
+
+
+def place_of(provider: Provider) -> Path:
+    """Return what import and export take a product by.
+
+    Raises:
+        ConfigError: If nothing that is installed can talk to it.
+    """
+    names = installed_connectors()
+    known = provider.name.replace("-", "_")
+    if not any(name == known or name.startswith(f"{known}_") for name in names):
+        products = sorted({name.partition("_")[0] for name in names})
+        raise ConfigError(
+            f"the provider {provider.name!r} is not installed here",
+            field="provider",
+            hint=f"Choose from: {', '.join([*STORES, *products])}.",
+        )
+    return Path(provider.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """All memory of a product, in a store of the moment."""
+
+    stage: Settings
+    """The surroundings with that store."""
+
+    imported: Imported
+    """What was found out when it was read."""
+
+    def end(self, name: str | None = None) -> End:
+        """Return the product, or one of its users, as the input of a transfer."""
+        account = self.imported.accounts[0]
+        if name is None:
+            return account.input
+        input_ = f"{account.input.name} of {name}"
+        return structs.replace(account.input, name=told(input_), records=None)
+
+
+@contextmanager
+def staged(settings: Settings) -> Iterator[Settings]:
+    """Give surroundings with an empty store of the moment, private and soon gone; the same keys."""
+    with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
+        store = StoreSettings(address=str(Path(folder) / "staged.db"))
+        options = structs.replace(settings.options, store=store, provider="", provider_config={})
+        yield structs.replace(settings, options=options, state=Path(folder) / "state")
+
+
+@contextmanager
+def drawn(
+    settings: Settings, provider: Provider, owner: Owners, accept_loss: tuple[str, ...] = ()
+) -> Iterator[Drawn]:
+    """Give all memory of a product, a bank for each of its users.
+
+    Raises:
+        ConfigError: If nothing that is installed can talk to it.
+        InputError: If it cannot be read, is empty, or a memory's owner is not known.
+    """
+    place = place_of(provider)
+    with staged(settings) as stage:
+        quiet = structs.replace(stage, hooks=type(stage.hooks)({}))
+        options = ImportOptions(accept_loss=accept_loss, keeps_receipt=False)
+        yield Drawn(stage, import_file(quiet, place, None, owner, options))
+
+
+def export_live(
+    settings: Settings,
+    wanted: str | None,
+    owner: Owners,
+    asked: tuple[Path | Outlet, ExportOptions],
+) -> Export:
+    """Write the memory of one of a product's users to a file; see ``export``.
+
+    Args:
+        settings: The surroundings, with the product.
+        wanted: The user; None for the only one.
+        owner: Gives the key that owns banks of the moment.
+        asked: The file, and how it is to be written.
+
+    Raises:
+        UnknownBankError: If there is no such user.
+        SatchelError: As ``drawn`` and ``export``.
+    """
+    require_owner(settings, "provider")
+    output, options = asked
+    provider = _provider(settings)
+    with (
+        drawn(settings, provider, owner, options.accept_loss) as found,
+        opened_bank(found.stage, wanted) as bank,
+    ):
+        done = export(bank, output, replace(options, keeps_receipt=False))
+        end, imported = found.end(bank.name), found.imported
+    done = structs.replace(
+        done,
+        losses=[*imported.losses, *done.losses],
+        notes=[*imported.notes, *done.notes],
+        unaccepted=imported.unaccepted + done.unaccepted,
+    )
+    if done.plan is not None:
+        return structs.replace(done, plan=structs.replace(done.plan, input=end))
+    if done.account is None:
+        return done
+    read = structs.replace(imported.accounts[0], counts={})
+    account = joined("export", (end, done.account.output), [read], [done.account])
+    account = structs.replace(
+        account,
+        counts=done.account.counts,
+        secrets=done.account.secrets,
+        secrets_kept=done.account.secrets_kept,
+    )
+    receipt, notes = kept(settings, account, key=options.key, copy=options.receipt)
+    return structs.replace(done, receipt=receipt, account=account, notes=[*done.notes, *notes])
+
+
+def import_live(
+    settings: Settings,
+    source: Path | OpenFile | str | None,
+    owner: Owners,
+    asked: tuple[str | None, ImportOptions],
+) -> Imported:
+    """Bring a file's memory into a product; what that has no place for is among the losses.
+
+    Args:
+        settings: The surroundings, with the product.
+        source: The file; None for the standard input.
+        owner: Gives the key that owns banks of the moment.
+        asked: The bank that everything is of, if there is one, and how it is to be read.
+
+    Raises:
+        UsageError: If it is to do with other versions there what no product does.
+        SatchelError: As ``import_file``; and as ``export`` does to the product.
+    """
+    require_owner(settings, "provider")
+    place = place_of(_provider(settings))
+    bank, options = asked
+    if options.mirror or options.on_conflict in (OnConflict.RENAME, OnConflict.ERROR):
+        raise UsageError(
+            "a live product supports only skipping or overwriting other versions",
+            field="mirror" if options.mirror else "on_conflict",
+            hint="Use --on-conflict skip or overwrite.",
+        )
+    with staged(settings) as stage:
+        # What would be written can be told only of what was read.
+        step = replace(options, dry_run=False, keeps_receipt=False)
+        read = import_file(stage, source, bank, owner, step)
+        how = ExportOptions(
+            dry_run=options.dry_run,
+            overwrite=options.on_conflict is OnConflict.OVERWRITE,
+            accept_loss=options.accept_loss,
+            embeddings=options.embeddings,
+            keeps_receipt=False,
+        )
+        written = put(stage, place, how)
+    found = structs.replace(
+        read,
+        losses=[*read.losses, *(loss for one in written for loss in one.losses)],
+        notes=[*read.notes, *(note for one in written for note in one.notes)],
+        unaccepted=read.unaccepted + sum(one.unaccepted for one in written),
+        dry_run=options.dry_run,
+        accounts=[],
+    )
+    ends = read.accounts[0].input, End(name=told(str(place)), format=written[0].format)
+    plans = [one.plan for one in written if one.plan is not None]
+    if plans:
+        return structs.replace(found, plan=joined_plan(ends, read.accounts[0], plans))
+    accounts = [one.account for one in written if one.account is not None]
+    account = joined("import", ends, read.accounts, accounts)
+    output = structs.replace(account.output, records=account.total.read_back)
+    taken = sum(one.written or 0 for one in written)
+    account = structs.replace(
+        account,
+        output=output,
+        done={"written": taken, "known": sum(one.known or 0 for one in written)},
+        unchanged=taken == 0 and account.unaccepted == 0,
+    )
+    receipt, notes = kept(settings, account, copy=options.receipt)
+    return structs.replace(
+        found,
+        accounts=[account],
+        receipts=[receipt] if receipt else [],
+        notes=[*found.notes, *notes],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBank:
+    """The memory of one user of the product that the configuration names."""
+
+    settings: Settings
+    name: str | None
+    """The user; None for the only one."""
+
+    owner: Owners
+    """Gives the key that owns banks of the moment."""
+
+
+def export_from(bank: OpenBank | LiveBank, output: Path | Outlet, options: ExportOptions) -> Export:
+    """Export a bank that is open, or a user's memory of a product."""
+    if isinstance(bank, LiveBank):
+        return export_live(bank.settings, bank.name, bank.owner, (output, options))
+    return export(bank, output, options)
+
+
+def import_into(
+    settings: Settings,
+    source: Path | OpenFile | str | None,
+    bank: str | None,
+    owner: Owners,
+    options: ImportOptions,
+) -> Imported:
+    """Import into the store, or into the provider that is set, which may have no place for all."""
+    if settings.provider is None:
+        return import_file(settings, source, bank, owner, options)
+    return import_live(settings, source, owner, (bank, options))
+
+
+def _provider(settings: Settings) -> Provider:
+    if settings.provider is None:
+        raise UsageError("no provider given", field="provider")
+    return settings.provider
+
+
+def put(stage: Settings, place: Path, options: ExportOptions) -> list[Export]:
+    """Write all banks of a store to a product."""
+    with opened_store(stage, read_only=True) as store:
+        with store.reading() as reader:
+            banks = reader.banks()
+        return [export(open_bank_in(stage, store, bank), place, options) for bank in banks]

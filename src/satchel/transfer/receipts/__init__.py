@@ -1,1 +1,0 @@
-"""The account of a transfer: what was read, planned, written, read back, lost and refused."""

@@ -1,0 +1,655 @@
+"""The file that a sidecar is: a head that says which output it is of, and a line for each record.
+
+The head names the output by its digest, and the lines by theirs, so one that was changed, or is of
+another output, shows. A line says by what its record is known in the output, and what is to be
+changed to have it back; or it holds a record that is not there at all; or it says that the format
+made up a record by itself, which goes again.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
+
+import msgspec
+from blake3 import blake3
+
+from satchel.crypto.canonical import canonical_checked
+from satchel.crypto.limits import Limits
+from satchel.crypto.sealed_records import (
+    Sealed,
+    as_model,
+    digest,
+    known_members,
+    open_record,
+    random_nonce,
+    seal,
+)
+from satchel.crypto.value_domain import plain
+from satchel.errors import InputError, LimitError, MalformedError
+from satchel.model.records import Count, Edge, Model
+from satchel.model.type_info import resolved
+from satchel.ports.drafts import Again
+from satchel.ports.format import Format, Info, Reading, Writing
+from satchel.ports.links import placeholder_of
+from satchel.ports.place import Place, Target
+from satchel.ports.record_set import RecordSet
+from satchel.receipts.account import CARRIED
+from satchel.receipts.comparison import MARK_BYTES, Pairing, Said, print_of, said_by
+from satchel.receipts.plans import lines_of
+from satchel.runtime.input import ToRead, reading
+from satchel.runtime.scratch import Keyed
+from satchel.runtime.spool import Spool
+
+_MARK_BYTES = 8
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What makes one object of another."""
+
+    to: dict[str, Any] = {}
+    """Members that are to be."""
+
+    was: dict[str, str] = {}
+    """Marks of members that were there; one that is not in ``to`` is to go."""
+
+    within: dict[str, "Change"] = {}
+    """Changes of members that are objects on both sides."""
+
+    def __bool__(self) -> bool:
+        return bool(self.to or self.was or self.within)
+
+
+def change_of(before: dict[str, Any], after: dict[str, Any]) -> Change:
+    """Return what makes ``after`` of ``before``; both are in the canonical domain."""
+    found = Change({}, {}, {})
+    for name in sorted(before.keys() | after.keys()):
+        one, other = before.get(name), after.get(name)
+        if name in before and name in after:
+            if canonical_checked(one) == canonical_checked(other):
+                continue
+            if isinstance(one, dict) and isinstance(other, dict):
+                found.within[name] = change_of(one, other)
+                continue
+        if name in before:
+            found.was[name] = _mark(one)
+        if name in after:
+            found.to[name] = other
+    return found
+
+
+def changed(now: dict[str, Any], change: Change) -> dict[str, Any]:
+    """Return an object with a change made to it, except for what is not as it was."""
+    made = dict(now)
+    for name in change.to.keys() | change.was.keys():
+        there = _mark(now[name]) if name in now else None
+        if there != change.was.get(name):
+            continue
+        if name in change.to:
+            made[name] = change.to[name]
+        else:
+            del made[name]
+    for name, inner in change.within.items():
+        part = now.get(name)
+        if isinstance(part, dict):
+            made[name] = changed(part, inner)
+    return made
+
+
+def _mark(value: Any) -> str:
+    return blake3(canonical_checked(value)).hexdigest(length=_MARK_BYTES)
+
+
+VERSION: Literal[1] = 1
+"""Of the form of sidecars."""
+
+SUFFIX = ".satchel.jsonl"
+"""What stands behind the name of an output in that of its sidecar."""
+
+WITHOUT = "Put the right sidecar next to the file, or continue without it: --ignore-sidecar."
+
+_HEAD_BYTES = 4096
+_ROOM = 4
+"""How much longer a line may be than a record: a change holds a part of it, and marks."""
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Of which file it is."""
+
+    digest: str
+    """``blake3:`` and 64 hex digits of its plain bytes; of a folder, of its files put together."""
+
+    bytes: Count
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line."""
+
+    satchel_sidecar: int
+    """Version of the form."""
+
+    format: str
+    """Of the output."""
+
+    output: Output
+    lines: Count
+    digest: str
+    """``blake3:`` and 64 hex digits of all lines behind this one."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line behind the head."""
+
+    known: tuple[str, str | None, str | None, str | None] | None = None
+    """By what a record of the output is known, hexadecimal: all of it, all but its origin, the id
+    that it has there, its words."""
+
+    type: str | None = None
+    """Of the record in the output."""
+
+    id: str | None = None
+    """Of the record that it was; none for one that the format made up."""
+
+    nonce: str | None = None
+    change: Change = Change()
+    record: dict[str, Any] | None = None
+    """All of a record that is not in the output."""
+
+    @property
+    def said(self) -> tuple[bytes | None, ...]:
+        """The marks as bytes."""
+        return tuple(None if one is None else bytes.fromhex(one) for one in self.known or ())
+
+
+_decode_head = msgspec.json.Decoder(resolved(Head)).decode
+_decode_line = msgspec.json.Decoder(resolved(Line)).decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def marks_of(said: Said) -> tuple[str, str | None, str | None, str | None]:
+    """Return by what a record is known, as a line has it."""
+    return said.print.hex(), _hex(said.bare), _hex(said.key), _hex(said.words)
+
+
+def _hex(mark: bytes | None) -> str | None:
+    return None if mark is None else mark.hex()
+
+
+def line_of(body: bytes) -> Line:
+    """Return a line that was checked before."""
+    return _decode_line(body)
+
+
+class Lines:
+    """The lines of a sidecar that is being made. They wait until all of them are known."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._sum = blake3()
+        self.count = 0
+
+    def add(self, line: Line) -> None:
+        """Add one."""
+        body = _encode(line) + b"\n"
+        self._sum.update(body)
+        self._spool.write(body)
+        self.count += 1
+
+    def write(self, sink: BinaryIO, format_: str, output: Output) -> None:
+        """Write the sidecar."""
+        head = Head(
+            satchel_sidecar=VERSION,
+            format=format_,
+            output=output,
+            lines=self.count,
+            digest=f"blake3:{self._sum.hexdigest()}",
+        )
+        sink.write(canonical_checked(msgspec.to_builtins(head)) + b"\n")
+        sink.writelines(self._spool.chunks())
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._spool.close()
+
+
+def head_of(file: ToRead) -> Head:
+    """Return the first line of a sidecar.
+
+    Raises:
+        MalformedError: If it is none, or of a version that is not known here.
+        UnreadableError: If it cannot be read.
+    """
+    with reading(file) as stream:
+        return _head(stream)
+
+
+def _head(stream: BinaryIO) -> Head:
+    line = stream.readline(_HEAD_BYTES)
+    try:
+        head = _decode_head(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise MalformedError("not a sidecar", line=1, hint=WITHOUT) from None
+    if head.satchel_sidecar != VERSION:
+        raise MalformedError(
+            f"a sidecar of version {head.satchel_sidecar}",
+            line=1,
+            field="satchel_sidecar",
+            hint="It was written by a newer version of Satchel; upgrade.",
+        )
+    return head
+
+
+def read_lines(file: ToRead, limits: Limits) -> Iterator[tuple[Line, bytes]]:
+    """Yield the lines of a sidecar behind the head, each with its bytes.
+
+    Believe none of them before the last came: only then it is known that nothing was changed.
+
+    Raises:
+        MalformedError: If a line is none, or they are not those that were written.
+        LimitError: If a line is too long, or these are too many.
+        UnreadableError: If it cannot be read.
+    """
+    most, found, count = _ROOM * limits.entry_bytes, blake3(), 0
+    with reading(file) as stream:
+        head = _head(stream)
+        while body := stream.readline(most + 1):
+            count += 1
+            if len(body) > most or count > limits.records:
+                raise LimitError("too large for a sidecar", line=count + 1)
+            found.update(body)
+            yield _line(body, count + 1), body
+        if count != head.lines or head.digest != f"blake3:{found.hexdigest()}":
+            raise MalformedError(
+                "the sidecar was changed or truncated", line=count + 1, field="digest", hint=WITHOUT
+            )
+
+
+def _line(body: bytes, number: int) -> Line:
+    try:
+        line = _decode_line(body)
+        marks = line.said
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise MalformedError(
+            f"not a line of a sidecar: {error}", line=number, hint=WITHOUT
+        ) from None
+    whole = line.record is not None
+    if whole == bool(marks) or bool(marks) != (line.type is not None):
+        raise MalformedError("not a line of a sidecar", line=number, hint=WITHOUT)
+    if any(one is not None and len(one) != MARK_BYTES for one in marks) or (
+        (line.id is None) != (line.nonce is None)
+    ):
+        raise MalformedError("not a line of a sidecar", line=number, hint=WITHOUT)
+    return line
+
+
+BY = ("print", "bare", "key", "words")
+"""By what a record is known, the surest first."""
+
+_LINKS = frozenset({"parent_ids", "source_event_ids"})
+_GIVEN = frozenset({"id", "nonce"})
+
+
+class Unsealed:
+    """Gives what a reader yields as records that say the same each time they are read.
+
+    A draft has neither id nor nonce. What was sealed by the reader itself is named, where others
+    are linked to it, by its id at its origin.
+
+    Args:
+        keeps_ids: Whether ids are those that the records had before.
+    """
+
+    def __init__(self, *, keeps_ids: bool) -> None:
+        self._names: dict[str, str] | None = None if keeps_ids else {}
+
+    def __call__(self, item: Model | Sealed) -> Sealed:
+        """Return an item as a record; one that says nothing where it has no canonical form."""
+        if not isinstance(item, Sealed):
+            tag = str(item.__struct_config__.tag)
+            try:
+                return Sealed("", tag, canonical_checked(plain(item)))
+            except InputError:  # which is said where it is sealed
+                return Sealed("", tag, b"{}")
+        if self._names is None:
+            return item
+        value = value_of(item.body)
+        self._names[item.id] = str((value.get("origin") or {}).get("id"))
+        for name in _LINKS & value.keys():
+            value[name] = [self._names.get(one, one) for one in value[name]]
+        return Sealed(item.id, item.type, canonical_checked(value))
+
+
+class Making:
+    """The lines of a sidecar, until the digest of its output is known; its holder closes it.
+
+    Args:
+        planned: What the output was to have.
+        found: What it reads back as.
+        keeps_ids: Whether that has the ids that it had before.
+    """
+
+    def __init__(
+        self, planned: RecordSet, found: Iterator[Model | Sealed], *, keeps_ids: bool
+    ) -> None:
+        self._lines = Lines()
+        with ExitStack() as stack:
+            stack.callback(self._lines.close)
+            pairing = stack.enter_context(Pairing())
+            pairing.add(0, (said_by(_named(kind, line)) for kind, line in lines_of(planned)))
+            pairing.add(1, map(said_of, map(Unsealed(keeps_ids=keeps_ids), found)))
+            pairing.pair(BY)
+            pairing.pair_by_turn(surely=True)
+            self._add(pairing)
+            pairing.close()
+            stack.pop_all()
+
+    def _add(self, pairing: Pairing) -> None:
+        needed = False
+        for pair in pairing.pairs():
+            needed = pair.one != pair.other or needed
+            self._lines.add(_sidecar_line(_whole(value_of(pair.one)), pair.other))
+        for _, kind, body in pairing.alone(1):
+            said = said_by(Sealed(value_of(body).get("id", ""), kind, body), draft=True)
+            self._lines.add(Line(known=marks_of(said), type=kind))
+            needed = True
+        for _, _, body in pairing.alone(0):
+            self._lines.add(Line(record=_whole(value_of(body))))
+            needed = True
+        self.is_needed = needed
+        """Whether the output has not all of it by itself."""
+
+    def write(self, sink: BinaryIO, format_: str, output: Output) -> None:
+        """Write the sidecar."""
+        self._lines.write(sink, format_, output)
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._lines.close()
+
+
+def said_of(record: Sealed) -> Said:
+    """Return what a record that was read is known by."""
+    return said_by(record, draft=True)
+
+
+def _sidecar_line(wanted: dict[str, Any], there: bytes) -> Line:
+    before = value_of(there)
+    said = said_by(Sealed(before.get("id", ""), before["type"], there), draft=True)
+    one, other = (
+        {name: part for name, part in value.items() if name not in _GIVEN}
+        for value in (before, wanted)
+    )
+    return Line(
+        known=marks_of(said),
+        type=before["type"],
+        id=wanted["id"],
+        nonce=wanted["nonce"],
+        change=change_of(one, other),
+    )
+
+
+def _whole(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a record; in the place of a redacted form a memory of its own that says the same.
+
+    Under the id of the form it would need the proof of a redaction, which no sidecar has.
+    """
+    if "nonce" in value:
+        return value
+    made = {**value, "nonce": random_nonce()}
+    del made["id"]
+    return {**made, "id": digest(canonical_checked(made))}
+
+
+def _named(kind: str, line: bytes) -> Sealed:
+    return Sealed(value_of(line).get("id", ""), kind, line)
+
+
+def value_of(body: bytes) -> dict[str, Any]:
+    """Return what canonical bytes say."""
+    found: dict[str, Any] = msgspec.json.decode(body)
+    return found
+
+
+_NONCE_BYTES = 16
+_CONTEXT = "satchel 2026 nonce of a changed record"
+
+
+class Since(NamedTuple):
+    """What became of the records of an output since its sidecar was made."""
+
+    same: int = 0
+    changed: int = 0
+    new: int = 0
+    gone: int = 0
+
+
+class Restoring:
+    """A format whose records come back as the sidecar of the file has them.
+
+    Args:
+        adapter: The format.
+        name: Its name.
+        sidecar: The sidecar; it has to stay readable.
+        called: What to call that in messages.
+        digest: Of the file that is read, in plain bytes.
+
+    Raises:
+        MalformedError: If it is none, or that of a file in another format.
+    """
+
+    info: ClassVar[Info]
+
+    def __init__(
+        self, adapter: Format, name: str, sidecar: ToRead, called: str, digest: str
+    ) -> None:
+        self._adapter = adapter
+        self._sidecar = sidecar
+        self._called = called
+        head = head_of(sidecar)
+        if head.format != name:
+            raise MalformedError(
+                f"this is the sidecar of a file in the format {head.format}, not {name}",
+                file=called,
+                line=1,
+                field="format",
+                hint=WITHOUT,
+            )
+        self.is_same = digest == head.output.digest
+        """Whether the file is the one that was written with the sidecar."""
+
+        self._keeps_ids = adapter.info.traits.keeps_ids
+        traits = replace(adapter.info.traits, keeps_ids=True)
+        self.info = replace(adapter.info, traits=traits)  # type: ignore[misc]
+        self.since = Since()
+        """Known once it was read."""
+
+        self.replaces = dict[str, str]()
+        """The ids of changed records, each with that of the record that it was."""
+
+        self._pairing: Pairing | None = None
+        self._beside = Spool()
+        self._gone = Keyed()
+
+    def recognises(self, place: Place) -> bool:
+        """Tell what the format does."""
+        return self._adapter.recognises(place)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        """Write what the format writes."""
+        self._adapter.write(records, target, writing)
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        """Yield the records as they were.
+
+        Raises:
+            MalformedError: If the sidecar is not of this file, or was changed.
+            InputError: As the format.
+        """
+        pairing = self._paired(place, reading)
+        made_up = Keyed()
+        try:
+            for pair in pairing.pairs():
+                line = line_of(pair.one)
+                if line.id is not None and not _is_as_it_was(line, pair.other):
+                    yield Again(self._record(line, pair.other, reading.limits), _model(pair.other))
+            unsealed = Unsealed(keeps_ids=self._keeps_ids)
+            for number, item in enumerate(self._adapter.read(place, reading)):
+                body, found = unsealed(item).body, pairing.first_of(number)
+                if found is not None:
+                    one = self._as_it_was(line_of(found), body, reading.limits)
+                    if one is not None:
+                        yield Again(one, item)
+                    elif line_of(found).id is None:
+                        made_up.add((placeholder_of(item) or "").encode())
+                elif _leads_to(item, made_up):
+                    reading.report.lost("edge", "its target was generated by the format")
+                else:
+                    yield item
+            yield from self._beside_it(reading)
+        finally:
+            made_up.close()
+
+    def _as_it_was(self, line: Line, body: bytes, limits: Limits) -> Sealed | None:
+        """Return what one in the file stands for; None where it is none, or came before."""
+        if line.id is None or not _is_as_it_was(line, body):
+            return None
+        return self._record(line, body, limits)
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._beside.close()
+        self._gone.close()
+        if self._pairing is not None:
+            self._pairing.close()
+
+    @property
+    def told(self) -> str:
+        """What became of the file, for whoever reads."""
+        since = self.since
+        if self.is_same:
+            return f"members that its format cannot hold were restored from {self._called}"
+        named = (("changed", since.changed), ("new", since.new), ("gone", since.gone))
+        found = ", ".join(f"{number:,} {word}" for word, number in named if number) or "none"
+        return (
+            f"the file was changed since {self._called} was written; of its records: {found}. "
+            "Changed records were merged with the sidecar; removed records were not restored"
+        )
+
+    def _paired(self, place: Place, asked: Reading) -> Pairing:
+        """Find out which line speaks of which record; the sidecar is known to be whole then."""
+        if self._pairing is not None:
+            return self._pairing
+        pairing = self._pairing = Pairing()
+        try:
+            pairing.add(0, self._lines(asked.limits))
+        except InputError as error:
+            error.file = self._called
+            raise
+        first = Reading(
+            limits=asked.limits,
+            skip_bad=asked.skip_bad,
+            agent=asked.agent,
+            only_ours=asked.only_ours,
+            any_version=asked.any_version,
+        )
+        unsealed = Unsealed(keeps_ids=self._keeps_ids)
+        pairing.add(1, map(said_of, map(unsealed, self._adapter.read(place, first))))
+        pairing.pair(BY)
+        self._count(pairing, asked.limits)
+        return pairing
+
+    def _lines(self, limits: Limits) -> Iterator[Said]:
+        for line, body in read_lines(self._sidecar, limits):
+            if line.record is not None:
+                self._beside.write(body)
+            else:
+                print_, bare, key, words = line.said
+                yield Said(line.type or "", print_ or b"", bare, key, words, body)
+
+    def _count(self, pairing: Pairing, limits: Limits) -> None:
+        same = 0
+        for pair in pairing.pairs():
+            line = line_of(pair.one)
+            if line.id is None:
+                continue
+            if _is_as_it_was(line, pair.other):
+                same += 1
+            else:
+                self.replaces[self._record(line, pair.other, limits).id] = line.id
+        gone = [line.id for line in (line_of(one) for _, _, one in pairing.alone(0)) if line.id]
+        for identity in gone:
+            self._gone.add(identity.encode())
+        new = sum(1 for _ in pairing.alone(1))
+        self.since = Since(same, len(self.replaces), new, len(gone))
+        if not self.is_same and same + len(self.replaces) == 0:
+            raise MalformedError(
+                "the sidecar belongs to another file: none of its records are here",
+                file=self._called,
+                line=1,
+                field="output",
+                hint=WITHOUT,
+            )
+
+    def _record(self, line: Line, there: bytes, limits: Limits) -> Sealed:
+        """Return the record that one in the file stands for; with what was changed in it since."""
+        value = changed(
+            {name: part for name, part in value_of(there).items() if name not in ("id", "nonce")},
+            line.change,
+        )
+        if _is_as_it_was(line, there):
+            whole = canonical_checked({**value, "id": line.id, "nonce": line.nonce})
+            return self._carried(whole, limits)
+        nonce = blake3(
+            f"{line.nonce}".encode() + canonical_checked(value), derive_key_context=_CONTEXT
+        ).hexdigest(length=_NONCE_BYTES)
+        known = known_members(str(value.get("type")))
+        try:
+            return seal(
+                as_model({name: part for name, part in value.items() if name in known}),
+                nonces=lambda: nonce,
+                unknown={name: part for name, part in value.items() if name not in known},
+                limits=limits,
+            )
+        except InputError as error:
+            raise self._refused(error) from None
+
+    def _carried(self, body: bytes, limits: Limits) -> Sealed:
+        """Return a record of memory, after checking all of it."""
+        try:
+            record, _ = open_record(body, limits=limits)
+        except InputError as error:
+            raise self._refused(error) from None
+        if record.type not in CARRIED:
+            raise self._refused(MalformedError("not a memory record", field="type"))
+        return record
+
+    def _refused(self, error: InputError) -> InputError:
+        error.file, error.hint = self._called, WITHOUT
+        return error
+
+    def _beside_it(self, reading: Reading) -> Iterator[Sealed]:
+        """Yield the records that are not in the file."""
+        left = 0
+        for body in self._beside.lines():
+            record = self._carried(canonical_checked(line_of(body).record), reading.limits)
+            ends = (record.value["source"], record.value["target"]) if record.type == "edge" else ()
+            if any(end.encode() in self._gone for end in ends):
+                left += 1
+            else:
+                yield record
+        if left:
+            reading.report.note(f"links to records missing from the file were skipped: {left:,}")
+
+
+def _is_as_it_was(line: Line, there: bytes) -> bool:
+    value = value_of(there)
+    return line.known is not None and line.said[0] == print_of(value.get("id", ""), there)
+
+
+def _leads_to(item: Model | Sealed, made_up: Keyed) -> bool:
+    ends = (item.source, item.target) if isinstance(item, Edge) else ()
+    return any(end.encode() in made_up for end in ends)
+
+
+def _model(body: bytes) -> Model:
+    return as_model(value_of(body))

@@ -1,1 +1,0 @@
-"""What an output's format cannot hold, in a file beside it."""
