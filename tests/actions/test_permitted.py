@@ -110,6 +110,13 @@ NEED_NOT_ASK = {
     "asked_from": PURE,
     "cell_text": PURE,
     "check": PURE,
+    "how_to_trust": PURE,
+    "labels": PURE,
+    "moment": PURE,
+    "other_page": PURE,
+    "page_of": PURE,
+    "plan_page": PURE,
+    "trust_hint": PURE,
     "connector_for": PURE,
     "contained_rows": PURE,
     "fidelity_rows": PURE,
@@ -153,6 +160,8 @@ NEED_NOT_ASK = {
     # amplihack
     "clean_sessions": AGENTS,
     "export_agent": AGENTS,
+    "find_memory": AGENTS + "; hierarchical() asked for the bank it is given",
+    "similar_links": AGENTS + "; hierarchical() asked for the bank it is given",
     "hierarchical": AGENTS + "; it says where that would be",
     "import_agent": AGENTS,
     "legacy_graph": "it tells whether a file is there, for what opens it, which is the owner's",
@@ -219,17 +228,19 @@ FEATURES = frozenset(
 )
 
 
-def _room(module: str | None) -> str:
-    return (module or "").removeprefix("satchel.").partition(".")[0]
+def _is_feature(module: str | None) -> bool:
+    room, _, rest = (module or "").removeprefix("satchel.").partition(".")
+    return room in FEATURES and rest != "lifetime"
 
 
 def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield every function of the actions that a surface or the API calls."""
-    for path in (path for room in INTERFACES for path in (SRC / room).rglob("*.py")):
+    own = [SRC / "amplihack" / f"{name}.py" for name in ("hierarchy", "transfer_backend")]
+    for path in [*own, *(path for room in INTERFACES for path in (SRC / room).rglob("*.py"))]:
         tree = ast.parse(path.read_text())
         modules = dict[str, ModuleType]()
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and _room(node.module) in FEATURES:
+            if isinstance(node, ast.ImportFrom) and _is_feature(node.module):
                 for alias in node.names:
                     found = _imported(str(node.module), alias.name)
                     if inspect.ismodule(found):
