@@ -14,7 +14,13 @@ from pathlib import Path
 from benchmarks.measure import ROOT
 
 PACKAGE = "satchel"
-NOUNS = frozenset({"encoding", "signing", "pricing", "string", "embed", "feed", "seed"})
+NOUNS = frozenset(
+    {
+        *("embedding", "encoding", "keyring", "learning", "listing", "matching", "ranking"),
+        *("signing", "staging", "string", "feed", "seed"),
+    }
+)
+"""Words of the field that end like a gerund or a participle."""
 _PARTICIPLE = ("ing", "ed")
 _SHORT = 4
 """Statements of a function that is too short to be called a copy."""

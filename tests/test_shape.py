@@ -1,10 +1,12 @@
 """The naming rules of modules, errors and what is committed."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import satchel
+from benchmarks.layout import Layout
 from satchel import errors
 
 _ROOT = Path(__file__).parent.parent
@@ -23,19 +25,36 @@ _BANNED = {
 }
 
 
-_GERUND = re.compile(r"(ing|ed)$")
-_NOUNS = {
-    *("encoding", "signing", "pricing", "string", "embed", "feed", "seed"),
-    *("logging", "typing", "testing", "streaming", "shared"),
-}
-_GERUND_MODULES_AT_MOST = 304
+LONGEST = 800
+LONG_FILES = {"errors.py", "memory_store.py"}
+"""One tree of errors; one class with the names of ``flyte.ai.agents.memory``."""
+
+LAYOUT = Layout(_SRC / "satchel")
+
+IDIOM = re.compile(
+    r"_?(Asked|Beside|Brought|Carried|Drawn|Found|Given|Gone|Held|Kept|Leaving|Left|Meant|Said|Seen"
+    r"|Taken|Told|Wanted|Works)"
+)
+"""Class names that say nothing of what a value is."""
 
 
-def test_no_new_module_is_named_with_a_gerund_or_a_participle() -> None:
-    """A module is a noun of the field or the command it carries; the number only shrinks."""
-    named = [p.stem for p in _SRC.rglob("*.py") if _GERUND.search(p.stem) and p.stem not in _NOUNS]
+def test_modules_are_named_with_nouns() -> None:
+    """A module is a noun of the field or the command it carries; no gerund, no participle."""
+    assert LAYOUT.participles() == []
 
-    assert len(named) <= _GERUND_MODULES_AT_MOST
+
+def test_a_folder_has_three_modules_or_is_a_module() -> None:
+    """The web page is a folder of files that are no modules."""
+    folders = Counter(p.parent for p in LAYOUT.files if p.name != "__init__.py")
+
+    assert {p.name for p, count in folders.items() if count < 3} == set()
+
+
+def test_a_file_is_as_long_as_its_subject_and_no_longer() -> None:
+    """Up to 800 lines; the exceptions are named."""
+    lines = {p: p.read_text("utf-8").count("\n") for p in LAYOUT.files}
+
+    assert {p.name for p, count in lines.items() if count > LONGEST} == LONG_FILES
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

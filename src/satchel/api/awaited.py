@@ -34,7 +34,7 @@ from satchel.api import pipeline as plain_pipeline
 from satchel.api import store as plain_satchel
 from satchel.api.bank import Filing
 from satchel.api.operations import Awaited, lazy, method
-from satchel.bank.lifetime import ClosedOnExit, awaited, away, in_a_thread
+from satchel.bank.threads import ClosedOnExit, awaited, away, in_a_thread
 from satchel.ports.operations import PathText
 
 if TYPE_CHECKING:

@@ -147,7 +147,7 @@ class Method(Generic[_P, _R]):
 
 def _in_a_thread(plain: Callable[..., _R]) -> Callable[..., Coroutine[Any, Any, _R]]:
     async def call(self: Any, /, *args: Any, **options: Any) -> _R:
-        from satchel.bank.lifetime import away
+        from satchel.bank.threads import away
 
         return await away(partial(plain, getattr(self, "_plain", self), *args, **options))
 

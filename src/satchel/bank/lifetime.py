@@ -1,17 +1,12 @@
 """From open to closed: nobody uses what is closed, and nothing is closed while it is used."""
 
-import asyncio
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, update_wrapper
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from satchel.bank.jobs import AWAITING
 from satchel.errors import ClosedError, SatchelError
-from satchel.runtime.processes import in_child
+from satchel.runtime.forks import in_child
 
 _BANK = (
     *("remember", "recall", "list", "show", "history", "stats", "update", "correct", "forget"),
@@ -164,63 +159,3 @@ class Lifetime:
                 self._also.pop()()
         finally:
             self._end()
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_Plain = TypeVar("_Plain")
-
-_UNSURE = "The call may already have started; then it continues, and its writes are kept."
-
-
-async def away(call: Callable[[], _R]) -> _R:
-    """Run a call in a thread; what it tells on the way is told in this loop."""
-    loop = asyncio.get_running_loop()
-
-    def there() -> _R:
-        AWAITING.set(loop)  # in the thread's own context
-        return call()
-
-    try:
-        return await asyncio.to_thread(there)
-    except asyncio.CancelledError as error:
-        error.add_note(_UNSURE)
-        raise
-
-
-class ClosedOnExit:
-    """A class that ``async with`` closes at the end of its block; it has ``close``, awaited."""
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        closing: Any = self
-        await closing.close()
-
-
-def awaited(
-    method: Callable[Concatenate[_Plain, _P], _R],
-) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
-    """Return a method that awaits one of the same arguments."""
-
-    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await away(partial(method, self._plain, *args, **kwargs))
-
-    update_wrapper(call, method)
-    return call
-
-
-def in_a_thread(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
-    """Return a function that awaits one of the same arguments.
-
-    What it calls back is called in the threads that the work is done in.
-    """
-
-    async def awaits(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await away(partial(call, *args, **kwargs))
-
-    update_wrapper(awaits, call)
-    return awaits

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic
 from typing import Any
 
-from satchel.runtime.locks import watched
+from satchel.runtime.lock_waits import watched
 
 OnProgress = Callable[..., None]
 """Is told how much is done, and of how much."""

@@ -22,8 +22,8 @@ from satchel.files.manifest import FileRow, Manifest, Policy, Rows, Version
 from satchel.files.paths import OWN, decoded, encoded, open_to_all
 from satchel.files.transaction import Change, Fetch, Group, copy_out, copy_version
 from satchel.files.tree import Tree
+from satchel.runtime.forks import in_child
 from satchel.runtime.private_files import locked
-from satchel.runtime.processes import in_child
 
 _NAME = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-([\d.]+)([+-]\d\d)-(\d\d)_([0-9a-f]{64})(?:_\w+)?\.txt"

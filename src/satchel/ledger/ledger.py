@@ -56,7 +56,7 @@ from satchel.model.records import Bank
 from satchel.model.times import now
 from satchel.ports.rows import VISIBLE, Row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
-from satchel.runtime.processes import in_child
+from satchel.runtime.forks import in_child
 
 Clock = Callable[[], str]
 """Gives the present moment: 27 characters, UTC."""

@@ -12,11 +12,9 @@ import os
 import signal
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from typing import Any
 
 _AHEAD = 1 << 20
 """Bytes that the other process may be ahead, so that it seldom waits."""
@@ -91,21 +89,3 @@ def _run(receiver: Connection, sender: Connection, frames: Callable[[], Iterable
         for frame in frames():
             sender.send_bytes(_GO + frame)
         sender.send_bytes(_END)
-
-
-_wanted: list["weakref.WeakMethod[Callable[[], Any]]"] = []
-
-
-def in_child(method: Callable[[], Any]) -> None:
-    """Call a method in each process that is forked from this one, as long as its object lives."""
-    _wanted.append(weakref.WeakMethod(method, _wanted.remove))
-
-
-def _call_all() -> None:
-    for each in tuple(_wanted):
-        method = each()
-        if method is not None:
-            method()
-
-
-os.register_at_fork(after_in_child=_call_all)

@@ -38,7 +38,8 @@ from satchel.receipts.account import Account, Tally
 from satchel.receipts.archive import require_whole, signer
 from satchel.receipts.plans import Census
 from satchel.receipts.receipt import receipt_of
-from satchel.runtime.locks import ProcessLock, is_watched
+from satchel.runtime.lock_waits import is_watched
+from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError
 from satchel.runtime.scratch import Keyed
 from satchel.runtime.spool import Strands

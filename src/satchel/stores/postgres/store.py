@@ -21,7 +21,7 @@ from satchel.errors import (
 from satchel.model.times import now
 from satchel.ports.rows import PENDING, Row
 from satchel.ports.store import Change, Commit, Extent, StoredHead, StoreTraits, Sweep, Was
-from satchel.runtime.processes import in_child
+from satchel.runtime.forks import in_child
 from satchel.stores.matching import thread_of
 from satchel.stores.postgres import server_files
 from satchel.stores.postgres.connection import Connections, read_address
