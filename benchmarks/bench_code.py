@@ -12,8 +12,8 @@ from satchel.bank.remember import remember
 from satchel.bank.signing_keys import signing_key
 from satchel.code_graph.operations import CodeIndexed, index_code, query_code
 from satchel.config.settings import load_settings
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.setup.init import opened_to_fill
 
 FILES, FEW = 2000, 30

@@ -23,8 +23,8 @@ from satchel.recall import embedding as step
 from satchel.recall import models, vector_index
 from satchel.recall.embedding import embed_bank
 from satchel.recall.models import asking, embedder_of, keeping
-from satchel.recall.operations import Answer, recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import Answer, recall_memories
 from satchel.recall.vector_index import Made, in_use, under_way
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]

@@ -17,8 +17,8 @@ from satchel.inference.wordpiece import WordPieces
 from satchel.recall.embedding import STEP, embed_bank, keep_up
 from satchel.recall.fusion import USUAL, weights_of
 from satchel.recall.models import embedder_of
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.recall.vector_index import in_use
 
 _GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recalling.md"

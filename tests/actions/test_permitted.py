@@ -50,8 +50,8 @@ from satchel.model.times import now
 from satchel.model.values import TrustClass
 from satchel.ports.operations import Operation
 from satchel.recall.duplicates import duplicates
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 from satchel.transfer.disclosure import disclose_to
 from satchel.transfer.export_results import ExportOptions

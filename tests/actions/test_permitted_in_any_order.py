@@ -40,8 +40,8 @@ from satchel.crypto.tokens import Clause, Components, Permission, Tags, Wildcard
 from satchel.errors import EmptyInputError, RefusedError, SatchelError, UnknownMemoryError
 from satchel.ledger.authority import revoking
 from satchel.ledger.ledger import Ledger
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.stores.memory import MemoryStore
 from satchel.transfer.export_results import ExportOptions
 from satchel.transfer.exports import export

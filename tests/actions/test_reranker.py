@@ -21,8 +21,8 @@ from satchel.ports.inference import Reranker
 from satchel.recall import models
 from satchel.recall.engine import FIRST
 from satchel.recall.models import reranker_of
-from satchel.recall.operations import Answer, recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import Answer, recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 
 TEXTS = ("Ada likes tea", "Ada likes tea at the harbour with Bela", "rain all day")

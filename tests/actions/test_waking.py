@@ -28,8 +28,8 @@ from satchel.errors import (
 )
 from satchel.model.records import Status
 from satchel.model.times import now
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.rehydrate import operations as rehydrate_operations
 from satchel.rehydrate.operations import (
     FromFile,

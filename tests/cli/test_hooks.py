@@ -16,7 +16,8 @@ import pytest
 from receiver_kit import Receiver
 
 from satchel.api.store import Satchel
-from satchel.config.hooks import MOST_WAITING, Hooks, signature
+from satchel.config.hook_delivery import signature
+from satchel.config.hooks import MOST_WAITING, Hooks
 from satchel.config.tables import EVENTS, HookSettings
 from satchel.errors import UsageError
 from satchel.ports.sinks import Event

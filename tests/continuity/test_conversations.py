@@ -24,8 +24,8 @@ from satchel.model.records import Erasure, SessionEvent, Source, Status
 from satchel.model.text import Said
 from satchel.model.times import now
 from satchel.ports.rows import Row
-from satchel.recall.operations import recall_for
 from satchel.recall.query import Query
+from satchel.recall.sessions import recall_for
 from satchel.sessions import branches
 from satchel.sessions import queries as sessions_queries
 from satchel.sessions import record as recording

@@ -47,8 +47,8 @@ from satchel.model.records import Redaction, Status
 from satchel.model.times import now
 from satchel.ports.rows import Filter, derive_row
 from satchel.ports.store import LaidOpen, Store
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.transfer.conversion import VerifyOptions, verify
 from satchel.transfer.disclosure import disclose_to
 from satchel.transfer.export_results import ExportOptions

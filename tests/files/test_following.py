@@ -20,8 +20,8 @@ from satchel.files.bank_files import compare, follow_into, opened_files
 from satchel.files.remote.objects import MemoryObjects, Taken
 from satchel.model.records import FileVersion
 from satchel.ports.rows import Filter
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 
 _FILES = Filter(types=frozenset({"file_version"}))
 

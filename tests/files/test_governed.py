@@ -22,8 +22,8 @@ from satchel.files.promotion import Rule, promote_all
 from satchel.ledger.authority import revoking
 from satchel.ledger.ledger import Ledger
 from satchel.model.times import now
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 
 
 @pytest.fixture

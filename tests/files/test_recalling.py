@@ -19,8 +19,8 @@ from satchel.errors import MemoryStoreError, ReadOnlyStoreError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import follow_into
 from satchel.model.values import TrustClass
-from satchel.recall.operations import FilePassage, recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import FilePassage, recall_memories
 
 _WEATHER = "\n\n".join(f"Paragraph {one} is of the weather." for one in range(400))
 _LONG = f"{_WEATHER}\n\nThe login\r\nexpires at noon.\n\n{_WEATHER}"

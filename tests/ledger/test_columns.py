@@ -25,8 +25,8 @@ from satchel.model.entries import Semantic
 from satchel.model.records import Edge
 from satchel.ports.rows import Row
 from satchel.ports.store import BLOCK_BITS, Marked
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 from satchel.rehydrate.quarantine import quarantine
 from satchel.sessions.drafts import new_session

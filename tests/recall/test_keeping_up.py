@@ -28,8 +28,8 @@ from satchel.ports.vectors import SKETCHES
 from satchel.recall import embedding as step
 from satchel.recall.embedding import embed_bank
 from satchel.recall.models import keeping
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.recall.vector_index import CURRENT, Made, fill, in_use, is_behind, keep_up, under_way
 from satchel.stores.memory import MemoryStore
 

@@ -12,11 +12,11 @@ import msgspec
 from satchel.amplihack.agents import hierarchical, opened_agent
 from satchel.amplihack.fact_links import NO_LINKS, Linker
 from satchel.amplihack.similarity import INDEX, SIMILAR_TO, similar_links
+from satchel.bank.drafts import labels, moment
 from satchel.bank.lifetime import Lifetime
 from satchel.bank.memory_ids import find_memory
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.owner_rights import require_owner
-from satchel.bank.remember import labels, moment
 from satchel.bank.signing_keys import signing_key
 from satchel.config.settings import load_settings
 from satchel.crypto.batches import seal_many

@@ -82,7 +82,8 @@ class Filing:
             return found
 
     def _files_opened(self) -> MemoryStore:
-        from satchel.files.bank_files import files_of_bank, tell
+        from satchel.files.bank_files import files_of_bank
+        from satchel.files.catch_up import tell
 
         bank = self._opened
         store = files_of_bank(bank)

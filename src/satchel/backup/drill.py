@@ -49,8 +49,8 @@ from satchel.model.times import now
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter, texts_of
 from satchel.ports.store import Store
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.receipts.account import Account, End, told
 from satchel.replication.copies import Copy, Relation, compared, copy_in, tail
 

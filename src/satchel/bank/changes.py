@@ -11,19 +11,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from satchel.bank.drafts import GIVEN, Members, labels, sealed_of
 from satchel.bank.memory import CURRENT, Memory, shown, stored
 from satchel.bank.memory_ids import current_memory, find_memory, newest_of, not_current, versions_of
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import (
-    GIVEN,
-    MOST_TRIES,
-    Members,
-    contents,
-    labels,
-    parents_of,
-    sealed_of,
-    superseding,
-)
+from satchel.bank.remember import MOST_TRIES, contents, parents_of, superseding
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
 from satchel.ledger.records import Logged

@@ -8,9 +8,9 @@ from typing import overload
 import msgspec
 
 from satchel.bank.changes import with_retracted
+from satchel.bank.drafts import moment as moment_from
 from satchel.bank.memory import Memory, has_expired, key_of, memory_of, moment_of, notes_of
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.remember import moment as moment_from
 from satchel.crypto.canonical import canonical
 from satchel.errors import UsageError, ValueRefusedError
 from satchel.ledger.records import Likely, Logged

@@ -7,20 +7,18 @@ alone.
 
 import json
 import os
-import platform
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
-from satchel.cli._console import line, print_json, state
+from satchel.cli._console import state
 from satchel.cli._tree import JSON, Command, Group, Parameter, Specification, specifications
 from satchel.errors import SatchelError, UsageError
 
@@ -431,6 +429,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     del param
     if not value or ctx.resilient_parsing:
         return
+    from satchel.cli._version import print_version
 
     print_version()
     ctx.exit()
@@ -550,17 +549,3 @@ _LISTED: dict[str, Callable[[], Iterable[str]]] = {
 
 _OWNERS = {"bank", "key", "destination"}
 """What the holder of a token is not told."""
-
-
-def print_version() -> None:
-    """Print the versions of the program, its format and Python; with --json, of its libraries."""
-    if state.json:
-        from satchel.bank.checks import versions
-
-        print_json(versions())
-        return
-    from satchel.artifact import ARTIFACT_FORMAT
-
-    line(f"satchel {version('satchel')}")
-    line(f"artifact format {ARTIFACT_FORMAT}")
-    line(f"python {platform.python_version()}")

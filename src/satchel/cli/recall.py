@@ -7,8 +7,8 @@ from satchel.bank.open_bank import OpenBank
 from satchel.cli._console import count, line, message, state, wrapped
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
-from satchel.files.bank_files import is_behind
-from satchel.recall import operations as actions
+from satchel.files.catch_up import is_behind
+from satchel.recall import search as actions
 from satchel.recall.embedding import opened_to_ask
 from satchel.recall.operations import RecallOptions, recall_in
 

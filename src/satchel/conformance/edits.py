@@ -31,8 +31,8 @@ from satchel.config.settings import Settings
 from satchel.errors import SatchelError, VerificationError
 from satchel.model.values import Component
 from satchel.ports.rows import Filter
-from satchel.recall.operations import recall_memories
 from satchel.recall.query import Query
+from satchel.recall.search import recall_memories
 from satchel.rehydrate.operations import rehydrate_memories
 from satchel.rehydrate.quarantine import list_quarantine
 from satchel.sessions.queries import list_checkpoints, list_sessions, messages_of

@@ -21,13 +21,8 @@ from satchel.bank.token_operations import audience_of
 from satchel.config.options import NOT_FOR_MODELS, SECRETS
 from satchel.config.path_permissions import file_to_write
 from satchel.crypto.canonical import canonical_checked
-from satchel.crypto.redaction import (
-    age_file,
-    original,
-    original_by,
-    sealed_original,
-    signed_redaction,
-)
+from satchel.crypto.redaction import signed_redaction
+from satchel.crypto.sealed_originals import age_file, original, original_by, sealed_original
 from satchel.crypto.sealed_records import Sealed, as_model, digest, open_record
 from satchel.crypto.signatures import SigningKey
 from satchel.erasure.options import RecoverOptions, RedactOptions

@@ -1,13 +1,26 @@
 """Memory files: a transcript and text at paths, which many can write without losing anything.
 
 ``MemoryStore`` has the names of ``flyte.ai.agents.memory``; code written against that runs by
-changing the import.
+changing the import. Everything is loaded when first used.
 """
 
-from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError
-from satchel.files.manifest import MemoryMeta
-from satchel.files.memory_store import MemoryStore
-from satchel.files.places import Dir
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError
+    from satchel.files.manifest import MemoryMeta
+    from satchel.files.memory_store import MemoryStore
+    from satchel.files.places import Dir
+
+_WHERE = {
+    "AccessDenied": "satchel.errors",
+    "ConcurrencyError": "satchel.errors",
+    "Dir": "satchel.files.places",
+    "MemoryMeta": "satchel.files.manifest",
+    "MemoryStore": "satchel.files.memory_store",
+    "MemoryStoreError": "satchel.errors",
+}
 
 __all__ = [
     "AccessDenied",
@@ -17,3 +30,14 @@ __all__ = [
     "MemoryStore",
     "MemoryStoreError",
 ]
+
+if not TYPE_CHECKING:  # type checkers know the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module 'satchel.files' has no attribute {name!r}")
+        return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

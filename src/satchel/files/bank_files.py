@@ -1,10 +1,8 @@
 """Which store of memory files a person means, opened."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import Thread
-from time import monotonic
 from typing import Any, NamedTuple
 
 import msgspec
@@ -497,80 +495,3 @@ def files_of_bank(bank: OpenBank) -> MemoryStore:
     if not bank.ledger.writes:
         only_read(store)
     return store
-
-
-_PATIENCE = 3.0
-_NOT_AGAIN = 60.0
-
-_silent = dict[str, float]()
-"""Places that did not answer, and until when they are not asked again."""
-
-
-def is_behind(bank: OpenBank) -> bool:
-    """Tell whether memory files changed since their bank was told of them.
-
-    Where they are saved elsewhere, that is one request. A place that does not answer soon is not
-    asked again for a while: nobody's question waits for it twice.
-    """
-    settings = bank.settings
-    root = settings.options.files.storage_root
-    if bank.bearer is not None or not bank.name or not (root or (settings.home / "files").is_dir()):
-        return False
-    from satchel.files.manifest import FILE_NAME, Manifest
-    from satchel.files.namespace import folder_of
-    from satchel.files.paths import OWN
-
-    with suppress(SatchelError):
-        address = namespace_of(settings).path(bank.name)
-        folder = folder_of(address)
-        if folder is None:
-            return _is_behind_saved(bank, address)
-        if (folder / OWN / FILE_NAME).is_file():
-            with closing(Manifest(folder / OWN)) as manifest, manifest.looking() as rows:
-                told = int(rows.fact(f"note:{mark(bank)}", 0))
-                return int(rows.fact("revision", 0)) > told
-    return False
-
-
-def _is_behind_saved(bank: OpenBank, address: str) -> bool:
-    from satchel.files.places import place_of
-
-    if monotonic() < _silent.get(address, 0.0):
-        return False
-    answers = list[tuple[str, int] | None]()
-
-    def ask() -> None:
-        with suppress(SatchelError):
-            answers.append(place_of(address).standing())
-
-    asking = Thread(target=ask, daemon=True)  # a service may keep one waiting for long
-    asking.start()
-    asking.join(_PATIENCE)
-    if not answers:
-        _silent[address] = monotonic() + _NOT_AGAIN
-        return False
-    return answers[0] is not None and answers[0] != told_of(bank)
-
-
-def catch_up(bank: OpenBank) -> None:
-    """Have a bank log what changed in the memory files of its name since it was told last.
-
-    Nothing is done in a bank that is open for reading, for the holder of a token, or where another
-    bank has the name. Nothing that goes wrong with it hinders
-    anybody: what is missing is caught up later.
-    """
-    if bank.bearer is not None or not bank.ledger.writes or not is_behind(bank):
-        return
-
-    with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
-        tell(bank, store)
-
-
-def tell(bank: OpenBank, store: "MemoryStore") -> None:
-    """Have a bank log what changed in its memory files, which are open; as ``catch_up``."""
-    if bank.bearer is not None or not bank.ledger.writes:
-        return
-
-    with suppress(SatchelError):
-        if find_bank(bank.store, str(bank.name)) == bank.id:
-            follow_into(bank, store)

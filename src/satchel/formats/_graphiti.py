@@ -24,7 +24,7 @@ from satchel.model.times import read_time
 from satchel.model.type_info import resolved
 from satchel.model.values import Entity, Origin, Scope, TrustClass
 from satchel.ports.format import Reading
-from satchel.ports.links import placeholder
+from satchel.ports.placeholders import placeholder
 from satchel.ports.vectors import mark_of
 from satchel.runtime.scratch import Keyed
 from satchel.runtime.spool import Strands

@@ -56,9 +56,9 @@ from satchel.model.records import Edge, GraphNode, Model, SessionEvent
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin, TrustClass
 from satchel.ports.format import Info, Reading, Traits, Writing
-from satchel.ports.links import placeholder
 from satchel.ports.losses import Report
 from satchel.ports.place import Place, Target
+from satchel.ports.placeholders import placeholder
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import Keyed
 from satchel.runtime.spool import Spool, Strand, Strands

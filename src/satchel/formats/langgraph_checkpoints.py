@@ -22,8 +22,8 @@ from satchel.model.text import spoken_in
 from satchel.model.times import read_time
 from satchel.model.values import Component, Origin, TrustClass
 from satchel.ports.format import Info, Reading, Traits, Writing
-from satchel.ports.links import placeholder
 from satchel.ports.place import Place, Target
+from satchel.ports.placeholders import placeholder
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 

@@ -12,8 +12,8 @@ from satchel.errors import InputError
 from satchel.model.records import Model, SessionEvent
 from satchel.ports.content import require_content, with_text_of
 from satchel.ports.format import Format, Reading
-from satchel.ports.links import Links, names_others
 from satchel.ports.place import Place
+from satchel.ports.placeholders import Links, names_others
 
 
 class Again(Sealed):

@@ -9,8 +9,9 @@ from satchel.config.tables import RehydrateSettings
 from satchel.errors import UsageError
 from satchel.ports.inference import Summariser, Tokenizer
 from satchel.ports.operations import Absent, Option, Options, texts
-from satchel.recall.operations import Trust, trust_from
+from satchel.recall.operations import Trust
 from satchel.recall.query import COMPONENTS
+from satchel.recall.search import trust_from
 from satchel.rehydrate.models import profile_of
 from satchel.rehydrate.request import Asked, Framing, Judge, Similarity, Style, Weights
 from satchel.screening.injection import Enforce

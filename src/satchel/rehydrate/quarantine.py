@@ -27,7 +27,7 @@ from satchel.model.times import now
 from satchel.model.values import Component, TrustClass
 from satchel.ports.operations import operation, texts
 from satchel.ports.rows import Filter
-from satchel.recall.operations import trust_from
+from satchel.recall.search import trust_from
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.rehydrate.options import (
     PromoteOptions,

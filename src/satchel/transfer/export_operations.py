@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from msgspec import structs
 
 from satchel.artifact.statement import SourceAgent
+from satchel.bank.drafts import moment
 from satchel.bank.identities import lock_for
 from satchel.bank.jobs import Step, teller
 from satchel.bank.open_bank import OpenBank, opened_bank
-from satchel.bank.remember import moment
 from satchel.bank.signing_keys import signer_of
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,

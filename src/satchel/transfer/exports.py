@@ -15,7 +15,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.config.path_permissions import file_to_write, require_uncontained
 from satchel.crypto.encrypted_files import locked
 from satchel.errors import UsageError
-from satchel.files.bank_files import catch_up
+from satchel.files.catch_up import catch_up
 from satchel.ledger.view import View
 from satchel.model.times import now
 from satchel.ports.format import Format, Writing

@@ -13,7 +13,7 @@ from satchel.ledger.view import View
 from satchel.model.records import SessionEvent, Source, State
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin, Scope
-from satchel.ports.links import event_with
+from satchel.ports.placeholders import event_with
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.runtime.scratch import PLAN_TIMES, Keyed
 from satchel.runtime.spool import Strands

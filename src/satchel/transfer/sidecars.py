@@ -31,8 +31,8 @@ from satchel.model.records import Count, Edge, Model
 from satchel.model.type_info import resolved
 from satchel.ports.drafts import Again
 from satchel.ports.format import Format, Info, Reading, Writing
-from satchel.ports.links import placeholder_of
 from satchel.ports.place import Place, Target
+from satchel.ports.placeholders import placeholder_of
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import CARRIED
 from satchel.receipts.comparison import MARK_BYTES, Pairing, Said, print_of, said_by

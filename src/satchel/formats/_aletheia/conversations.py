@@ -37,7 +37,7 @@ from satchel.model.records import SessionEvent
 from satchel.model.times import read_time
 from satchel.model.type_info import resolved
 from satchel.model.values import Evidence, Origin, Scope
-from satchel.ports.links import placeholder
+from satchel.ports.placeholders import placeholder
 
 TYPE = "session_event"
 TIMELINE = "timeline"

@@ -32,7 +32,7 @@ from satchel.model.records import Edge, FileVersion, GraphNode, Model
 from satchel.model.type_info import resolved
 from satchel.model.values import Component, Origin, TrustClass, is_id
 from satchel.ports.format import Reading
-from satchel.ports.links import placeholder
+from satchel.ports.placeholders import placeholder
 from satchel.ports.vectors import Maker
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.scratch import Keyed

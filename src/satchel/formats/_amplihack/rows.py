@@ -18,7 +18,7 @@ from satchel.model.entries import Entry, Episodic, Semantic
 from satchel.model.records import Edge
 from satchel.model.times import exact_time, iso_text, read_time
 from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
-from satchel.ports.links import placeholder
+from satchel.ports.placeholders import placeholder
 
 NAME = "amplihack"
 """The provider that records from it name, whichever of its files they were in."""

@@ -1,0 +1,350 @@
+"""Recall: what a bank remembers that goes with some words."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, overload
+
+import msgspec
+from msgspec import structs
+
+from satchel.bank.memory import Memory, Why, memory_of
+from satchel.bank.open_bank import OpenBank
+from satchel.config.tables import BankSettings
+from satchel.errors import UsageError
+from satchel.files.catch_up import catch_up
+from satchel.ledger.view import View
+from satchel.model.times import read_time
+from satchel.model.type_info import resolved
+from satchel.model.values import TrustClass
+from satchel.ports.code_context import HEADS, Along
+from satchel.recall.embedding import keep_up
+from satchel.recall.engine import recall
+from satchel.recall.models import asking, reranker_of
+from satchel.recall.query import FileHit, Hit, Plan, Query, Recalled
+
+
+class ProvedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """The signed head that an answer was proved by."""
+
+    bank: str
+    size: int
+    """Records in the log."""
+
+    root: str
+    epoch: int
+
+
+class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The passage of a memory file that has most of the words."""
+
+    path: str
+    """Of the file, in the memory files of the bank's name."""
+
+    text: str
+    first_line: int
+    """Where the passage begins in the file, from 1."""
+
+    last_line: int
+    version: int | None = None
+    """Number of that version of the file; none where the record does not say."""
+
+    actor: str | None = None
+    """Who wrote it, by their own word."""
+
+    moment: str | None = None
+    """When it was written."""
+
+    trust: str
+    tokens: int
+    score: float | None = None
+    """How well the file goes with the words; the best has 1."""
+
+    terms: list[str] = []
+    """Which of the words the passage has."""
+
+    id: str
+    """Of the record of that version, which holds the whole text: ``satchel show``."""
+
+    seq: int
+    """Its place in the log."""
+
+    superseded: bool = False
+    """Whether the file has another version by now, where the bank was asked as it was before."""
+
+
+class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an answer was searched for."""
+
+    terms: list[str]
+    """What the words were searched as; common words are left out."""
+
+    time: str = ""
+    """The time that the words name, as they do."""
+
+    since: str | None = None
+    until: str | None = None
+    """What it was taken for: from, before."""
+
+    time_dropped: bool = False
+    """Whether that made no difference, since nothing of that time was found."""
+
+    time_beyond: int = 0
+    """How many of the memories are of other times."""
+
+    vectors: str | None = None
+    """The model whose vectors were compared; None where words alone counted."""
+
+    note: str = ""
+    reranker: str | None = None
+    """The model that put the best in order again; None where none did."""
+
+    reranker_note: str = ""
+    """Why none did, where one is configured."""
+
+    by_words: int
+    """Memories that words nominated."""
+
+    by_meaning: int
+    """Memories that were nominated by what they mean alone."""
+
+    by_edges: int
+    """Memories that were nominated by an edge to or from one of the best."""
+
+    looked_at: int
+    """Memories that were proved, and held against the filters."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found, best first."""
+
+    memories: list[Memory]
+    proved_by: ProvedBy
+    size: int
+    """Records of the log that count: all, or those of the moment that was asked for."""
+
+    at: str
+    """The moment at which memories had to be valid."""
+
+    tokens: int
+    """About how many the memories and their code take together; an overestimate."""
+
+    over_budget: int
+    """Memories that would have been given, had they fitted the budget."""
+
+    files: list[FilePassage] = []
+    """Passages of the bank's memory files, best first, where they were asked for."""
+
+    files_over_budget: int = 0
+    """Passages that would have been given, had they fitted the budget."""
+
+    code_over_budget: int = 0
+    """Symbols and files that would have been shown, had they fitted what memories left of it."""
+
+    complete: bool
+    """Whether everything nominated was looked at, until there was enough."""
+
+    notes: list[str]
+    """What this machine saw of the bank and was given up."""
+
+    plan: SearchPlan
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self.memories)
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    @overload
+    def __getitem__(self, index: int) -> Memory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Memory]: ...
+
+    def __getitem__(self, index: int | slice) -> Memory | list[Memory]:
+        return self.memories[index]
+
+    def __repr__(self) -> str:
+        files = f", files={len(self.files)}" if self.files else ""
+        return f"Answer(memories={self.memories!r}{files})"
+
+
+def recall_memories(
+    bank: OpenBank, query: Query, *, code: bool = True, explain: bool = False
+) -> Answer:
+    """Return what a bank remembers; see ``satchel.recall.engine.recall``.
+
+    What the query leaves open is as the bank's settings say.
+
+    Args:
+        bank: The bank.
+        query: What is asked.
+        code: Whether the code that a memory speaks of is given along, where the bank knows any.
+        explain: Whether each memory says what its score is made of.
+    """
+    asked = bank.asked("recall")
+    if query.text.strip():
+        keep_up(bank)
+        if query.files:
+            catch_up(bank)
+    with asked.ledger.reading() as view:
+        wanted = _settled(query, bank.settled(view))
+        found = recall(
+            view,
+            wanted,
+            embedders=asking(bank.settings),
+            reranker=reranker_of(bank.settings, wanted=query.rerank),
+        )
+        notes, is_whole = list(view.notes), view.is_whole
+        along = _along(view, found, wanted.budget, notes) if code else Along()
+        then = found.size if found.size < found.head.size else None
+        memories = [
+            structs.replace(
+                memory_of(view, hit.logged, moment=found.at, as_of=then),
+                code=along.code.get(hit.logged.record.id, []),
+                **_of_hit(hit, explain=explain and is_whole, scored=is_whole),
+            )
+            for hit in found.hits
+        ]
+    head = found.head
+    bank.tell(
+        "on_recall",
+        [hit.logged.record.id for hit in found.hits],
+        {"memories": len(found.hits)},
+        lambda: [hit.logged.record.value for hit in found.hits],
+    )
+    return Answer(
+        memories=memories,
+        proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
+        size=found.size,
+        at=found.at,
+        files=[_passage(hit, scored=is_whole) for hit in found.files],
+        files_over_budget=found.files_over_budget,
+        tokens=found.tokens + along.tokens,
+        over_budget=found.over_budget,
+        code_over_budget=along.over_budget,
+        complete=found.complete,
+        notes=notes,
+        plan=_plan(found.plan),
+    )
+
+
+def _plan(plan: Plan) -> SearchPlan:
+    told = plan.told
+    return SearchPlan(
+        terms=list(plan.terms),
+        time=told.words if told else "",
+        since=told.since if told else None,
+        until=told.until if told else None,
+        time_dropped=plan.told_dropped,
+        time_beyond=plan.told_beyond,
+        vectors=plan.model,
+        note=plan.note,
+        reranker=plan.reranker,
+        reranker_note=plan.reranker_note,
+        by_words=plan.by_words,
+        by_meaning=plan.by_meaning,
+        by_edges=plan.by_edges,
+        looked_at=plan.looked_at,
+    )
+
+
+def _along(view: View, found: Recalled, budget: int | None, notes: list[str]) -> Along:
+    """Return the code that memories speak of; what that takes is loaded where there is any."""
+    if not found.hits or not view.side(HEADS):
+        return Along()
+    from satchel.recall.code import code_along
+
+    return code_along(view, found, budget, notes)
+
+
+def _settled(query: Query, settings: BankSettings) -> Query:
+    limit, budget = query.limit, query.budget
+    if limit is None and budget is None:
+        limit, budget = settings.recall_limit, settings.recall_budget
+    trust = query.trust or trust_from(settings.recall_trust, "recall_trust")
+    if (limit, budget, trust) == (query.limit, query.budget, query.trust):
+        return query
+    return replace(query, limit=limit, budget=budget, trust=trust)
+
+
+def _of_hit(hit: Hit, *, explain: bool, scored: bool) -> dict[str, Any]:
+    # How rare a word is says what others there are, so a part of a bank is not told scores.
+    return {
+        "trust": hit.trust.value,
+        "tokens": hit.tokens,
+        "score": None if hit.score is None or not scored else round(hit.score, 6),
+        "terms": list(hit.terms),
+        "other_time": hit.other_time,
+        "superseded_by": hit.superseded_by,
+        "earlier": list(hit.replaces),
+        "conflicts_with": list(hit.conflicts_with),
+        "why": _why(hit) if explain else None,
+    }
+
+
+def _passage(hit: FileHit, *, scored: bool) -> FilePassage:
+    file, row = hit.file, hit.logged.row
+    version = file.metadata.get("version")
+    return FilePassage(
+        path=file.path,
+        text=hit.passage.text,
+        first_line=hit.passage.first,
+        last_line=hit.passage.last,
+        version=version if isinstance(version, int) else None,
+        actor=file.actor,
+        moment=row.moment,
+        trust=hit.trust.value,
+        tokens=hit.tokens,
+        score=round(hit.score, 6) if scored else None,
+        terms=list(hit.terms),
+        id=hit.logged.record.id,
+        seq=row.seq,
+        superseded=hit.superseded,
+    )
+
+
+def _why(hit: Hit) -> Why | None:
+    return (
+        None
+        if hit.signals is None
+        else msgspec.convert(hit.signals, resolved(Why), from_attributes=True)
+    )
+
+
+def moment_from(text: str | None, option: str) -> str | None:
+    """Return what a person gave as a date or time, as canonical text.
+
+    Raises:
+        UsageError: If it names no moment.
+    """
+    found = None if text is None else read_time(text)
+    if text is not None and found is None:
+        raise UsageError(
+            f"not a date or time: {text!r}",
+            field=option,
+            hint="Write 2026-03-01, or 2026-03-01T09:30:00+01:00; without a zone it is UTC.",
+        )
+    return found
+
+
+def as_of_from(text: str | None, option: str) -> int | str | None:
+    """Return what a person gave as a moment of a bank: a number of records, or a time.
+
+    Raises:
+        UsageError: If it is neither.
+    """
+    if text is not None and text.isascii() and text.isdigit() and len(text) < len("20260301"):
+        return int(text)
+    return moment_from(text, option)
+
+
+def trust_from(text: str | None, option: str) -> TrustClass | None:
+    """Return what a person gave as a trust class.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    if text is None or text in set(TrustClass):
+        return None if text is None else TrustClass(text)
+    hint = f"Choose from, high to low: {', '.join(TrustClass)}."
+    raise UsageError(f"unknown trust class {text!r}", field=option, hint=hint)
