@@ -20,7 +20,8 @@ from satchel.model.records import Edge, FileVersion, GraphNode, Model, SessionEv
 from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
-from satchel.receipts.account import CARRIED, Account, Lost
+from satchel.receipts.account import Account, Lost
+from satchel.receipts.tally import CARRIED
 from satchel.transfer.export_results import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import Imported, ImportOptions

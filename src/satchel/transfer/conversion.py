@@ -37,9 +37,11 @@ from satchel.ports.losses import Loss, Refused, Report
 from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet, opened_records
 from satchel.ports.registry import formats
-from satchel.receipts.account import CARRIED, Account, EmptyTexts, End, by_type, told, unaccepted
+from satchel.receipts.account import Account, EmptyTexts, End, told, unaccepted
 from satchel.receipts.archive import refuse_copy, require_whole
-from satchel.receipts.plans import Census, TransferPlan
+from satchel.receipts.census import Census
+from satchel.receipts.plans import TransferPlan
+from satchel.receipts.tally import CARRIED, by_type
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.transfer.export_file import NEVER, chosen_format, digest_of, is_own

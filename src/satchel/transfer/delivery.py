@@ -22,8 +22,9 @@ from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import End, told
 from satchel.receipts.archive import refuse_copy
+from satchel.receipts.census import Census
 from satchel.receipts.comparison import Handed
-from satchel.receipts.plans import Census, Target
+from satchel.receipts.plans import Target
 from satchel.transfer.export_file import require_no_loss
 from satchel.transfer.export_records import Outgoing, take_out
 from satchel.transfer.export_results import Export, ExportOptions

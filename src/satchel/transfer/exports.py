@@ -22,7 +22,7 @@ from satchel.ports.format import Format, Writing
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.archive import refuse_copy
-from satchel.receipts.plans import Census
+from satchel.receipts.census import Census
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.transfer.conversion import VerifyOptions, policy_of, request_of
 from satchel.transfer.delivery import hand_over

@@ -18,7 +18,7 @@ from satchel.ledger.transaction import LogTransaction
 from satchel.model.records import Source, Status
 from satchel.model.times import now
 from satchel.ports.rows import Row
-from satchel.receipts.account import Tally
+from satchel.receipts.tally import Tally
 from satchel.transfer.import_plan import Plan
 from satchel.transfer.import_rules import OnConflict
 from satchel.transfer.import_stage import NotAtOnceError

@@ -34,10 +34,11 @@ from satchel.recall.embedding import STEP, embed_bank, keep_up
 from satchel.recall.imported_vectors import reuse
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
-from satchel.receipts.account import Account, Tally
+from satchel.receipts.account import Account
 from satchel.receipts.archive import require_whole, signer
-from satchel.receipts.plans import Census
+from satchel.receipts.census import Census
 from satchel.receipts.receipt import receipt_of
+from satchel.receipts.tally import Tally
 from satchel.runtime.lock_waits import is_watched
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.processes import UnfinishedError

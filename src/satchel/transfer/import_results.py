@@ -21,7 +21,6 @@ from satchel.receipts.account import (
     VERSION,
     Account,
     End,
-    Tally,
     counted,
     lost_in,
     notes_in,
@@ -29,7 +28,9 @@ from satchel.receipts.account import (
     told,
 )
 from satchel.receipts.archive import tool
-from satchel.receipts.plans import Census, NearDuplicate, Target, Tenant, TransferPlan
+from satchel.receipts.census import Census
+from satchel.receipts.plans import NearDuplicate, Target, Tenant, TransferPlan
+from satchel.receipts.tally import Tally
 from satchel.runtime.input import OpenFile
 from satchel.transfer.import_plan import Plan
 from satchel.transfer.import_rules import OnConflict, Planned

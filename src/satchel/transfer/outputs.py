@@ -20,12 +20,9 @@ from satchel.ports.losses import Report
 from satchel.ports.place import Place
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.account import (
-    CARRIED,
     VERSION,
     Account,
     End,
-    Tally,
-    by_type,
     counted,
     lost_in,
     notes_in,
@@ -34,9 +31,9 @@ from satchel.receipts.account import (
     unaccepted,
 )
 from satchel.receipts.archive import keep, signer, tool
+from satchel.receipts.census import Census
 from satchel.receipts.comparison import Differences, Found, Handed, Written, read_again
 from satchel.receipts.plans import (
-    Census,
     Target,
     Tenant,
     TransferPlan,
@@ -46,6 +43,7 @@ from satchel.receipts.plans import (
     unchanged,
 )
 from satchel.receipts.receipt import receipt_of
+from satchel.receipts.tally import CARRIED, Tally, by_type
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.screening.policy import Screening
