@@ -10,6 +10,7 @@ import msgspec
 from satchel.inference.tokenizers import estimated_tokens
 from satchel.model.type_info import resolved
 from satchel.model.values import Component
+from satchel.receipts.plans import EmbeddingCost
 
 _ENTRIES = frozenset(map(str, Component))
 

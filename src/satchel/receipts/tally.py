@@ -9,6 +9,7 @@ from satchel.artifact.body import TYPED_SECTIONS
 from satchel.model.type_info import resolved
 from satchel.ports.record_set import RecordSet
 from satchel.ports.rows import Row
+from satchel.receipts.account import told
 
 CARRIED = frozenset(
     {

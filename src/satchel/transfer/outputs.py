@@ -33,16 +33,9 @@ from satchel.receipts.account import (
 from satchel.receipts.archive import keep, signer, tool
 from satchel.receipts.census import Census
 from satchel.receipts.comparison import Differences, Found, Handed, Written, read_again
-from satchel.receipts.plans import (
-    Target,
-    Tenant,
-    TransferPlan,
-    lines_of,
-    tallied,
-    trim_of,
-    unchanged,
-)
+from satchel.receipts.plans import Target, Tenant, TransferPlan
 from satchel.receipts.receipt import receipt_of
+from satchel.receipts.record_plan import lines_of, tallied, trim_of, unchanged
 from satchel.receipts.tally import CARRIED, Tally, by_type
 from satchel.runtime.input import OpenFile
 from satchel.runtime.output import Outlet

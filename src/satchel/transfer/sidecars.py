@@ -35,7 +35,7 @@ from satchel.ports.place import Place, Target
 from satchel.ports.placeholders import placeholder_of
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.comparison import MARK_BYTES, Pairing, Said, print_of, said_by
-from satchel.receipts.plans import lines_of
+from satchel.receipts.record_plan import lines_of
 from satchel.receipts.tally import CARRIED
 from satchel.runtime.input import ToRead, reading
 from satchel.runtime.scratch import Keyed
