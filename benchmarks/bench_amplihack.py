@@ -25,7 +25,7 @@ from pathlib import Path
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
-from satchel.ports.taking import taken
+from satchel.ports.drafts import taken
 
 found = taken(formats["amplihack"], Place(Path(sys.argv[1])), Reading())
 print(sum(1 for _ in found))

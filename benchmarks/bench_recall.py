@@ -311,8 +311,8 @@ _ASK = """
 import resource
 from pathlib import Path
 from benchmarks import bench_recall as bench
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.models import asking
+from satchel.config.settings import load_settings
+from satchel.recall.models import asking
 from satchel.ledger.ledger import Ledger
 from satchel.stores.sqlite import SqliteStore
 ledger = Ledger(SqliteStore(Path({path!r})), {bank!r})
@@ -344,9 +344,9 @@ _FIRST = """
 import time
 from pathlib import Path
 from benchmarks.bench_recall import _natural, _warm
-from satchel.arrays import numpy
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.models import asking
+from satchel.runtime.arrays import numpy
+from satchel.config.settings import load_settings
+from satchel.recall.models import asking
 from satchel.ledger.ledger import Ledger
 from satchel.stores.sqlite import SqliteStore
 questions = [*_natural(1)]  # to make one takes as long as to search a bank

@@ -51,7 +51,7 @@ OPERATIONS = {
 LEAST = 5
 """So many of them make a place."""
 
-INTERFACES = ("api", "surfaces")
+INTERFACES = ("api", "cli", "http", "mcp")
 
 STARTS = {
     "python -c pass": ("-c", "pass"),

@@ -14,7 +14,7 @@ seen = os.environ.get({NAME!r}), gc.isenabled()
 """
 _CODE = f"""
 import gc, os
-from satchel.arrays import numpy
+from satchel.runtime.arrays import numpy
 loaded = numpy()
 assert numpy() is loaded
 print(*loaded.seen, os.environ.get({NAME!r}), gc.isenabled())

@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 NEEDED = (
     "py.typed",
-    "surfaces/web/index.html",
-    "surfaces/web/page.js",
-    "surfaces/web/page.css",
-    "surfaces/web/mark.svg",
+    "web/index.html",
+    "web/page.js",
+    "web/page.css",
+    "web/mark.svg",
     "inference/static_table/data/pieces.txt",
     *(
         f"actions/hosts/plugin/{name}"

@@ -38,7 +38,7 @@ _TAKES = {  # a type, as which argument
 }
 _TYPES = """
 import msgspec, os, sys, threading, time
-from satchel.type_info import resolved
+from satchel.model.type_info import resolved
 
 sys.setswitchinterval(1e-6)
 begun = threading.Event()
@@ -103,7 +103,7 @@ def test_settings_loaded_by_many_threads_at_once() -> None:
     program = """
 import sys, threading
 sys.setswitchinterval(1e-6)
-from satchel.actions.config import load_settings
+from satchel.config.settings import load_settings
 barrier, done = threading.Barrier(8), []
 def load():
     barrier.wait()

@@ -14,7 +14,7 @@ from satchel.errors import BankExistsError, UnknownBankError
 
 HEAVY = (
     *("msgspec", "blake3", "nacl", "cbor2", "apsw", "rich", "click", "numpy", "sqlite3"),
-    *("asyncio", "satchel.actions", "satchel.formats", "satchel.ledger", "satchel.artifact"),
+    *("asyncio", "satchel.bank.open_bank", "satchel.formats", "satchel.ledger", "satchel.artifact"),
     *("satchel.stores", "satchel.ports", "satchel.recall", "satchel.transfer"),
 )
 

@@ -22,7 +22,7 @@ from satchel.errors import RetiredMemoryError, SatchelError
 _PROGRAM = """
 import sys
 from bank_kit import filled
-from satchel.actions.memories.remembering import remember
+from satchel.bank.remember import remember
 who, times = sys.argv[1], int(sys.argv[2])
 with filled() as bank:
     for turn in range(times):

@@ -140,9 +140,9 @@ def _large(path: Path, count: int) -> Path:
 _DYING = """
 import os, signal, sys
 
-from satchel.actions.importing import work
+from satchel.transfer import import_job as work
 from satchel.cli.main import main
-from satchel.transfer.incoming import batch, stage
+from satchel.transfer import import_batches as batch, import_stage as stage
 
 moment, at = sys.argv[1], int(sys.argv[2])
 stage.GROUP = int(sys.argv[3])

@@ -680,7 +680,7 @@ def test_help_and_usage_errors_import_no_command(line: str) -> None:
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
     loaded = set(done.stderr.split())
-    assert not {name for name in loaded if name.startswith(("satchel.actions", "satchel.stores"))}
+    assert not {name for name in loaded if name.startswith(("satchel.bank", "satchel.stores"))}
     assert loaded.isdisjoint({"msgspec", "rich", "apsw", "satchel.ports.registry"})
 
 

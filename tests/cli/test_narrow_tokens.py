@@ -15,9 +15,7 @@ from satchel.cli._console import state
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
-COMMANDS = json.loads(
-    (Path(package.__file__).parent / "surfaces" / "cli" / "commands.json").read_text()
-)
+COMMANDS = json.loads((Path(package.__file__).parent / "cli" / "commands.json").read_text())
 
 FOR_ANYBODY = {
     "completion": "a script, the same for everybody",

@@ -34,7 +34,7 @@ main()
 
 LOGGING = """
 from satchel.ledger.ledger import _Transaction
-from satchel.transfer.incoming import stage
+from satchel.transfer import import_stage as stage
 stage.GROUP, append_rows, groups = 100, _Transaction.append_rows, []
 
 def slow(self, *given, **named):

@@ -16,9 +16,9 @@ from satchel.model.entries import Semantic
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
-from satchel.seal.verify import proving
-from satchel.seal.verify.policy import TrustPolicy
-from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.artifact import contents as proving
+from satchel.artifact.verification import TrustPolicy
+from satchel.artifact.verifier import Request, verify_artifact
 
 proving.WORTH_IT = int(sys.argv[3])
 one, parent = proving.prove, os.getpid()

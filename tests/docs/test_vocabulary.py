@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 GENERATED = sorted((ROOT / "docs" / "reference").glob("*.md"))
 ASSETS = [
     path
-    for path in sorted((ROOT / "src" / "satchel" / "surfaces" / "web").iterdir())
+    for path in sorted((ROOT / "src" / "satchel" / "web").iterdir())
     if path.suffix in {".js", ".html"}
 ]
 

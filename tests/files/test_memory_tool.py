@@ -105,7 +105,7 @@ def test_edits_leave_the_same_text_as_the_packages_own(
 _INSERTS = """
 import sys
 from satchel.files import MemoryStore
-from satchel.files.exchange.memory_tool import MemoryTool
+from satchel.files.memory_tool import MemoryTool
 tool = MemoryTool(MemoryStore(root=sys.argv[1]))
 for number in range(int(sys.argv[2])):
     tool.insert("/memories/log.md", 0, f"{sys.argv[3]} {number}")

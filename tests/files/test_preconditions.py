@@ -373,7 +373,7 @@ def test_a_lost_answer_does_not_hide_that_somebody_else_was_first(flaky: str) ->
 _KILLED = """
 import os, signal, sys
 from satchel.files import MemoryStore
-from satchel.files.keeping.committing import Committing
+from satchel.files.commit import Committing
 from satchel.files.remote import remote_place
 kind, place, root, step = sys.argv[1:]
 store = MemoryStore(remote_path=place, root=root)
@@ -382,7 +382,7 @@ die = lambda *args, **more: os.kill(os.getpid(), signal.SIGKILL)
 if step == "before":
     remote_place.RemotePlace._advance = die
     if kind == "folder":
-        from satchel.files.keeping import local_place
+        from satchel.files import local_store as local_place
         local_place._Bring.apply = die
 else:
     done = Committing.do
@@ -552,7 +552,7 @@ _BEGIN = """
 import multiprocessing, sys
 from pathlib import Path
 from satchel.files.remote.objects import NotWritten
-from satchel.files.remote.sqlite_objects import SqliteObjects
+from satchel.files.remote.objects import SqliteObjects
 
 def begin(number, barrier, told, paths):
     for path in paths:

@@ -232,7 +232,7 @@ def test_memories_are_embedded_alike_before_and_after_the_first_question() -> No
 
 _READS = """
 from pathlib import Path
-from satchel.inference.neural.models import from_folder
+from satchel.inference.onnx import from_folder
 found = from_folder(Path({folder!r}))
 assert any(found.embed(["tea"])[0])
 """

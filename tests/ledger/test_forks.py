@@ -20,8 +20,8 @@ from pathlib import Path
 from ledger_kit import listed, opened
 
 from satchel.errors import StoreError
-from satchel.memory.entries import Semantic
-from satchel.seal.sealing import seal
+from satchel.model.entries import Semantic
+from satchel.crypto.sealed_records import seal
 from satchel.stores.sqlite import SqliteStore
 
 signal.alarm(20)

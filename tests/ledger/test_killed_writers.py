@@ -29,8 +29,8 @@ from pathlib import Path
 from at_rest_kit import key_of
 from ledger_kit import opened
 
-from satchel.memory.entries import Semantic
-from satchel.seal.sealing import seal
+from satchel.model.entries import Semantic
+from satchel.crypto.sealed_records import seal
 from satchel.stores.sqlite import SqliteStore
 
 def tell(*words):

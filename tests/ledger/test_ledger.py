@@ -237,10 +237,10 @@ import sys
 from pathlib import Path
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ledger.witness_files.lines import Witnessed
-from satchel.memory.entries import Semantic
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.ledger.witness_file import Witnessed
+from satchel.model.entries import Semantic
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.stores.sqlite import SqliteStore
 path, witness, bank = sys.argv[1:]
 writer = SigningKey.from_seed(b"w" * 32)

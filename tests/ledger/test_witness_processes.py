@@ -21,7 +21,7 @@ from pathlib import Path
 from heads_kit import signed
 
 from satchel.ledger import witness as ours
-from satchel.ledger.witness_files import appending
+from satchel.ledger import witness_file as appending
 from satchel.ledger.witness import Witness
 
 if len(sys.argv) > 2:
@@ -41,7 +41,7 @@ from pathlib import Path
 from heads_kit import BANK, signed
 
 from satchel.ledger import witness as ours
-from satchel.ledger.witness_files import appending
+from satchel.ledger import witness_file as appending
 from satchel.ledger.witness import Witness
 
 def die(*_, **__):

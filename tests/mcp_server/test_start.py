@@ -14,7 +14,7 @@ OPTIONAL = frozenset(
     {
         "satchel.admin.bank_health",
         "satchel.transfer.imports",
-        "satchel.actions.moving",
+        "satchel.transfer.exports",
         "satchel.transfer.conversion_operations",
         "satchel.transfer.export_operations",
         "satchel.transfer.import_operations",

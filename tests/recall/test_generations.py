@@ -162,9 +162,9 @@ def test_the_words_of_a_bank_are_weighed_as_when_it_was_begun(bank: Any, tmp_pat
 
 _EMBED = """
 import os, signal, sys
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.opened import opened_bank
+from satchel.config.settings import load_settings
+from satchel.recall.embedding import embed_bank
+from satchel.bank.open_bank import opened_bank
 from satchel.recall import generations
 generations._TOGETHER = 8
 left = [int(sys.argv[1])]

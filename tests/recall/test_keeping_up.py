@@ -294,9 +294,9 @@ def test_deleting_and_restoring_make_nothing_twice(banked: OpenBank) -> None:
 
 _STEP = """
 import os, signal, sys
-from satchel.actions.config import load_settings
-from satchel.actions.inferring.models import keeping
-from satchel.actions.opened import opened_bank
+from satchel.config.settings import load_settings
+from satchel.recall.models import keeping
+from satchel.bank.open_bank import opened_bank
 from satchel.recall import generations, keeping_up
 keeping_up._TOGETHER = 8
 left = [int(sys.argv[1])]

@@ -29,7 +29,7 @@ HOST = os.uname().nodename
 HOLD = """
 import sys
 from pathlib import Path
-from satchel.disk.locks import ProcessLock
+from satchel.runtime.locks import ProcessLock
 
 lock = ProcessLock(Path(sys.argv[1]), purpose="a test")
 with getattr(lock, sys.argv[2])():
@@ -167,7 +167,7 @@ def test_a_holder_that_is_killed_leaves_no_lock(path: Path) -> None:
 _FORKING = """
 import os, subprocess, sys
 from pathlib import Path
-from satchel.disk.locks import ProcessLock
+from satchel.runtime.locks import ProcessLock
 
 lock = ProcessLock(Path(sys.argv[1]))
 lock.acquire()
@@ -197,7 +197,7 @@ def test_a_killed_holders_children_do_not_keep_the_lock(path: Path, how: str) ->
 _CHILD = """
 import os, sys
 from pathlib import Path
-from satchel.disk.locks import ProcessLock
+from satchel.runtime.locks import ProcessLock
 from satchel.errors import LockedError
 
 path = Path(sys.argv[1])
@@ -247,7 +247,7 @@ def test_a_child_neither_holds_nor_frees_what_its_parent_holds(path: Path) -> No
 _BUSY = """
 import os, sys, threading
 from pathlib import Path
-from satchel.disk.locks import ProcessLock
+from satchel.runtime.locks import ProcessLock
 from satchel.errors import LockedError
 
 path = Path(sys.argv[1])
@@ -286,7 +286,7 @@ def test_a_fork_in_the_middle_of_locking_neither_hangs_nor_leaks(path: Path) -> 
 _COUNT = """
 import sys
 from pathlib import Path
-from satchel.disk.locks import ProcessLock
+from satchel.runtime.locks import ProcessLock
 
 lock, counter = ProcessLock(Path(sys.argv[1])), Path(sys.argv[2])
 for _ in range(50):

@@ -429,11 +429,11 @@ KILLED = """
 import os, sys
 from itertools import count
 from pathlib import Path
-from satchel.conformance.stores.bench import AT, BANK, commit_of
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge
+from satchel.conformance.stores.oracle import AT, BANK, commit_of
+from satchel.model.entries import Semantic
+from satchel.model.records import Edge
 from satchel.ports.rows import derive_row
-from satchel.seal.sealing import seal
+from satchel.crypto.sealed_records import seal
 from satchel.stores.ladybug import LadybugStore
 
 store = LadybugStore(Path(sys.argv[1]))

@@ -370,9 +370,9 @@ def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Pat
 _PROGRAM = """
 from pathlib import Path
 from transfer_kit import *
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
+from satchel.transfer.export_results import ExportOptions
+from satchel.transfer.exports import export
+from satchel.bank.open_bank import opened_bank
 with opened_bank(load_settings()) as found:
     for name in ("out.pam.jsonl", "out.mem0.json"):
         export(found, Path(name), ExportOptions())

@@ -34,10 +34,10 @@ from pathlib import Path
 
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.entries import Semantic
-from satchel.memory.parts import Origin
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
+from satchel.model.entries import Semantic
+from satchel.model.values import Origin
+from satchel.crypto.sealed_records import seal
+from satchel.crypto.signatures import SigningKey
 from satchel.stores.postgres import PostgresStore
 
 address, witness, bank, name, turns, owner = sys.argv[1:]
